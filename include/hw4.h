@@ -1,4 +1,4 @@
-/* libhw4: attention whose bytes are defined, O = softmax(Q K^T / sqrt(d)) V and its gradients.
+/* libhw4: attention whose bytes are defined, O = softmax(scale * Q K^T) V and its gradients.
  *
  * Fill in one hw4_call, ask hw4_plan() what it needs, and pass it to hw4_run(). C99; usable from C++, Rust, Julia,
  * ctypes. src/library/example.c and example.cpp are two examples.
@@ -67,6 +67,14 @@ typedef struct hw4_call {
     int32_t operation, element, mask, place;
     int64_t batches, heads, kv_heads; /* kv_heads divides heads */
     int64_t queries, keys, dim;       /* N_q, N_k, d */
+    /* 0: 1/sqrt(dim), and so is every number whose nearest float is that of 1/sqrt(dim). Else from 2^-100 to 2^100,
+     * under fixed and fixed16 from 1/16 to 1. */
+    double scale;
+    /* Null: every batch has all keys. Else [batch], forward under f32 alone: how many keys each batch has, 1 to keys,
+     * the queries' own among them; keys is how many rows a batch of k and v has room for, and no byte depends on what
+     * follows its own. The mask is that of so many keys. Host memory for HW4_HOST, and checked; device memory for
+     * HW4_DEVICE: hw4_check() checks them, hw4_run() takes one below 0 as 0 and one above keys as keys. */
+    const int32_t* lengths;
     hw4_tensor q, k, v;
     hw4_tensor o;               /* forward: written. backward: see statistics */
     hw4_tensor d_o, dq, dk, dv; /* backward: d_o is read, the others are written */
@@ -91,8 +99,8 @@ typedef struct hw4_needs {
     const char* kernel;     /* the kernel that the call runs */
 } hw4_needs;
 
-/* Fills in *needs, or says why the call cannot be computed. It follows no pointer, but lse, statistics and, under
- * backward, o say by being null or not whether they are asked for or given. */
+/* Fills in *needs, or says why the call cannot be computed. It follows no pointer, but lengths, lse, statistics and,
+ * under backward, o say by being null or not whether they are asked for or given. */
 int hw4_plan(const hw4_call* call, hw4_needs* needs);
 
 /* Computes the call. */

@@ -2,6 +2,7 @@
 
     o = hw4.attention(q, k, v, causal=True)               # torch tensors on the CPU or a GPU, or numpy arrays
     o, lse = hw4.attention(q, k, v, return_lse=True)
+    o = hw4.decode(q, k_cache, v_cache, lengths)          # each sequence has its own length; hw4.Cache keeps them
     with hw4.as_sdpa("f32"): model(x)                     # F.scaled_dot_product_attention is hw4's inside
     hw4.register_transformers()                           # attn_implementation="hw4"
 """
@@ -10,11 +11,12 @@ import sys
 
 from .library import Error, revision, version
 
-__all__ = ["Error", "FlashAttention", "as_sdpa", "attention", "register_transformers", "revision", "version"]
+__all__ = ["Cache", "Error", "FlashAttention", "as_sdpa", "attention", "decode", "register_transformers", "revision",
+           "version"]
 
 
-def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None):
-    """softmax(q k^T / sqrt(d)) v.
+def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None):
+    """softmax(scale * q k^T) v. scale None is 1/sqrt(d); fixed and fixed16 take 1/16 to 1.
 
     q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. causal is aligned bottom-right: the last
     query sees every key. contract: f32, fixed, fixed16, bf16, fp16; None is f32 for float32 and the tensors' own type
@@ -25,12 +27,32 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
         from . import torch_op
-        return torch_op.attention(q, k, v, causal, contract, return_lse, check)
+        return torch_op.attention(q, k, v, causal, contract, return_lse, check, scale)
     from . import arrays
-    return arrays.attention(q, k, v, causal, contract, return_lse, check)
+    return arrays.attention(q, k, v, causal, contract, return_lse, check, scale)
+
+
+def decode(q, k_cache, v_cache, lengths, causal=True, scale=None, contract=None, return_lse=False, check=None):
+    """attention of n new tokens with caches of keys and values, which hold theirs already. Without gradients.
+
+    q is (B, H, n, d), the caches are (B, H_kv, capacity, d); lengths (B), a tensor on the CPU or q's device, an array or
+    a list of integers: how many tokens of each sequence there are, the n new ones among them. Nothing depends on what
+    follows them in the caches. Under f32, which None is for every dtype, the bytes are those of attention of the whole
+    sequence, whatever n, the batch or the capacity; other contracts are refused.
+    Lengths on the CPU have to be 1 to capacity. check is as in attention and checks lengths on a GPU too."""
+    contract = contract or "f32"
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(q, torch.Tensor):
+        from . import torch_op
+        return torch_op.decode(q, k_cache, v_cache, lengths, causal, scale, contract, return_lse, check)
+    from . import arrays
+    return arrays.attention(q, k_cache, v_cache, causal, contract, return_lse, check, scale, lengths)
 
 
 def __getattr__(name):
+    if name == "Cache":
+        from .cache import Cache
+        return Cache
     if name == "FlashAttention":
         from .torch_op import FlashAttention
         return FlashAttention

@@ -20,7 +20,7 @@ def _set(place, array):
     shapes.set_tensor(place, array.ctypes.data, [s // array.itemsize for s in array.strides])
 
 
-def attention(q, k, v, causal, contract, return_lse, check):
+def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None):
     arrays = [q, k, v]
     if not all(isinstance(array, numpy.ndarray) for array in arrays):
         raise TypeError("q, k, v: need three torch tensors or three numpy arrays")
@@ -30,7 +30,15 @@ def attention(q, k, v, causal, contract, return_lse, check):
     element = ELEMENTS[q.dtype]
     q, k, v = map(_rows, arrays)
     o = numpy.empty(q.shape, q.dtype)
-    call = library.new_call(shapes.contract_for(contract, element), library.FORWARD, element, causal, library.HOST, sizes)
+    call = library.new_call(shapes.contract_for(contract, element), library.FORWARD, element, causal, library.HOST, sizes,
+                            shapes.scale_for(scale))
+    if lengths is not None:
+        lengths = numpy.asarray(lengths)
+        if lengths.dtype.kind not in "iu":
+            raise ValueError(f"lengths are of {lengths.dtype}: need integers")
+        shapes.require_lengths(lengths.shape, lengths.tolist(), q.shape[0], k.shape[-2])
+        lengths = numpy.ascontiguousarray(lengths, numpy.int32)
+        call.lengths = lengths.ctypes.data
     for place, array in ((call.q, q), (call.k, k), (call.v, v), (call.o, o)):
         _set(place, array)
     lse = numpy.empty(q.shape[:-1], numpy.float32) if return_lse else None

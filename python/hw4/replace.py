@@ -1,7 +1,6 @@
 """hw4 in the place of other attention: F.scaled_dot_product_attention, and an implementation for transformers."""
 
 import contextlib
-import math
 import warnings
 
 import torch
@@ -28,8 +27,6 @@ def _why_not(q, k, v, attn_mask, dropout_p, is_causal, scale, contract):
         return "attn_mask"
     if dropout_p > 0:
         return "dropout_p"
-    if scale is not None and not math.isclose(scale, 1 / math.sqrt(q.shape[-1]), rel_tol=1e-9):
-        return "scale"
     if q.dtype not in torch_op.ELEMENTS or k.dtype != q.dtype or v.dtype != q.dtype:
         return f"dtype {q.dtype}"
     if q.device.type not in ("cpu", "cuda"):
@@ -39,6 +36,9 @@ def _why_not(q, k, v, attn_mask, dropout_p, is_causal, scale, contract):
     except ValueError:
         return "shapes that hw4 does not take"
     contract = shapes.contract_for(contract, torch_op.ELEMENTS[q.dtype])
+    least, most = shapes.SCALES[contract]
+    if scale is not None and not least <= scale <= most:
+        return "scale"
     if contract in ("bf16", "fp16") and q.dtype not in (torch.float32, getattr(torch, HALF[contract])):
         return f"{q.dtype} under the contract {contract}"
     if q.shape[-1] > MOST_COLUMNS and (q.is_cuda or contract in ("fixed", "fixed16")):
@@ -54,7 +54,7 @@ def _why_not(q, k, v, attn_mask, dropout_p, is_causal, scale, contract):
 @contextlib.contextmanager
 def as_sdpa(contract=None):
     """Inside, torch.nn.functional.scaled_dot_product_attention is hw4's. What hw4 does not compute (a mask, dropout,
-    another scale) goes to PyTorch: counted in what the context gives, and said once for each reason."""
+    a scale that the contract lacks) goes to PyTorch: counted in what the context gives, and said once for each reason."""
     if contract is not None:
         shapes.contract_for(contract, library.FLOAT32)  # refuses an unknown name here, not inside the model
     original = F.scaled_dot_product_attention
@@ -74,7 +74,7 @@ def as_sdpa(contract=None):
         if is_causal and query.shape[-2] < key.shape[-2]:
             # PyTorch aligns top-left: no query sees a key behind the last query's place.
             key, value = key[..., : query.shape[-2], :], value[..., : query.shape[-2], :]
-        return torch_op.attention(query, key, value, causal=is_causal, contract=contract)
+        return torch_op.attention(query, key, value, causal=is_causal, contract=contract, scale=scale)
 
     F.scaled_dot_product_attention = sdpa
     try:
@@ -99,7 +99,7 @@ def _for_transformers(module, query, key, value, attention_mask, scaling=None, d
         return ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, scaling=scaling,
                                                dropout=dropout, is_causal=is_causal, **more)
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    o = torch_op.attention(query, key, value, causal=bool(causal))
+    o = torch_op.attention(query, key, value, causal=bool(causal), scale=scaling)
     return o.transpose(1, 2).contiguous(), None
 
 

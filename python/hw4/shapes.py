@@ -1,9 +1,11 @@
-"""What shapes and contracts a call may have, in the same words for torch and numpy."""
+"""What shapes, contracts, scales and lengths a call may have, in the same words for torch and numpy."""
 
 from . import library
 
 CONTRACTS = ("f32", "fixed", "fixed16", "bf16", "fp16")
 WITH_BACKWARD = tuple(name for name in CONTRACTS if library.revision(name, library.BACKWARD) is not None)
+# As src/contracts/list.cpp has them.
+SCALES = {name: (2.0**-4, 1.0) if name.startswith("fixed") else (2.0**-100, 2.0**100) for name in CONTRACTS}
 DEFAULT_CONTRACT = {library.FLOAT32: "f32", library.BF16: "bf16", library.FP16: "fp16"}
 
 
@@ -30,6 +32,24 @@ def contract_for(contract, element):
     if contract not in CONTRACTS:
         raise ValueError(f"contract {contract!r}: need one of {', '.join(CONTRACTS)}")
     return contract
+
+
+def scale_for(scale):
+    """As the library takes it."""
+    if scale is None:
+        return 0.0
+    if not scale > 0:
+        raise ValueError(f"scale is {scale}: need a number above 0, or None for 1/sqrt(d)")
+    return float(scale)
+
+
+def require_lengths(shape, values, batches, capacity):
+    """Of a tensor or array on the host; values is None for one on a GPU."""
+    if tuple(shape) != (batches,):
+        raise ValueError(f"lengths have shape {tuple(shape)}: need ({batches},), one for each sequence")
+    for batch, length in enumerate(values or ()):
+        if not 1 <= length <= capacity:
+            raise library.Error(65, f"lengths: batch {batch} has {length} keys, need 1 to {capacity}")
 
 
 def require_backward(contract):

@@ -1,4 +1,5 @@
-"""The PyTorch operators hw4::attention, hw4::forward and hw4::backward, and hw4.attention of tensors.
+"""The PyTorch operators hw4::attention, hw4::forward, hw4::backward and hw4::decode, and hw4.attention and hw4.decode of
+tensors.
 
 An eager call fills in one struct, which is kept for calls of the same shapes and strides, and passes it to libhw4: no
 host work depends on the size of the tensors. On a GPU nothing is launched but the kernels."""
@@ -53,19 +54,20 @@ class _Call:
     """A call of certain shapes and strides, planned. Kept for the next one, which only brings other pointers."""
     NAMES = {library.FORWARD: ("q", "k", "v", "o"), library.BACKWARD: ("q", "k", "v", "dq", "dk", "dv", "d_o", "o")}
 
-    def __init__(self, operation, tensors, causal, contract, lse, statistics):
+    def __init__(self, operation, tensors, causal, contract, lse, statistics, scale, lengths):
         _require_same(tensors)
         q, k, v = tensors[:3]
         sizes = shapes.sizes_of(q.shape, k.shape, v.shape)
         place = library.DEVICE if q.is_cuda else library.HOST
-        self.call = library.new_call(contract, operation, ELEMENTS[q.dtype], causal, place, sizes)
+        self.call = library.new_call(contract, operation, ELEMENTS[q.dtype], causal, place, sizes, scale)
         self.places = [getattr(self.call, name) for name in self.NAMES[operation][:len(tensors)]]
         for place, tensor in zip(self.places, tensors):
             shapes.set_tensor(place, 1, tensor.stride())
         self.call.lse, self.call.statistics = (1 if lse else None), (1 if statistics else None)
+        self.call.lengths = 1 if lengths else None
         self.needs = library.plan(self.call)
 
-    def run(self, tensors, lse, statistics, check=False):
+    def run(self, tensors, lse, statistics, check, lengths):
         """In the tensors' stream; the workspace is the caching allocator's."""
         call, needs, q = self.call, self.needs, tensors[0]
         # First: to allocate may run other Python code, which may come here too.
@@ -73,6 +75,8 @@ class _Call:
         workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size and q.is_cuda else None
         for place, tensor in zip(self.places, tensors):
             place.data = tensor.data_ptr()
+        if lengths is not None:
+            call.lengths = lengths.data_ptr()
         if lse is not None:
             call.lse = lse.data_ptr()
         if statistics is not None:
@@ -87,30 +91,33 @@ class _Call:
         library.run(call)
 
 
-def _run(operation, tensors, causal, contract, lse, statistics, check=False):
-    """lse and statistics: where they are written or, under backward, read; None: not asked for."""
+def _run(operation, tensors, causal, contract, lse, statistics, check=False, scale=0.0, lengths=None):
+    """lse and statistics: where they are written or, under backward, read; None: not asked for. lengths: int32."""
     q = tensors[0]
     if q.is_cuda and q.device.index != torch.cuda.current_device():
         with torch.cuda.device(q.device):
-            return _run(operation, tensors, causal, contract, lse, statistics, check)
+            return _run(operation, tensors, causal, contract, lse, statistics, check, scale, lengths)
     kept = _kept.__dict__.setdefault("calls", {})
-    key = (operation, causal, contract, lse is None, statistics is None,
+    key = (operation, causal, contract, lse is None, statistics is None, scale, lengths is None,
            *[(t.shape, t.stride(), t.dtype, t.device) for t in tensors])
     call = kept.get(key)
     if call is None:
         if len(kept) >= _MOST_KEPT:
             kept.clear()
-        call = kept[key] = _Call(operation, tensors, causal, contract, lse is not None, statistics is not None)
-    call.run(tensors, lse, statistics, check)
+        call = kept[key] = _Call(operation, tensors, causal, contract, lse is not None, statistics is not None, scale,
+                                 lengths is not None)
+    call.run(tensors, lse, statistics, check, lengths)
 
 
 _library = torch.library.Library("hw4", "DEF")
-# Without gradients and logsumexps: one output, and no Python code for autograd.
-_library.define("attention(Tensor q, Tensor k, Tensor v, bool causal, str contract, bool check) -> Tensor")
-_library.define("forward(Tensor q, Tensor k, Tensor v, bool causal, str contract, bool lse, bool statistics, bool check)"
-                " -> (Tensor, Tensor, Tensor)")
+# Without gradients and logsumexps: one output, and no Python code for autograd. A scale of 0 is 1/sqrt(d).
+_library.define("attention(Tensor q, Tensor k, Tensor v, bool causal, str contract, float scale, bool check) -> Tensor")
+_library.define("forward(Tensor q, Tensor k, Tensor v, bool causal, str contract, float scale, bool lse, "
+                "bool statistics, bool check) -> (Tensor, Tensor, Tensor)")
 _library.define("backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor statistics, Tensor d_o, bool causal, "
-                "str contract) -> (Tensor, Tensor, Tensor)")
+                "str contract, float scale) -> (Tensor, Tensor, Tensor)")
+_library.define("decode(Tensor q, Tensor k, Tensor v, Tensor lengths, bool causal, str contract, float scale, bool lse, "
+                "bool check) -> (Tensor, Tensor)")
 
 
 def _output(q):
@@ -124,26 +131,39 @@ def _outputs(q, lse, statistics):
             q.new_empty((*rows, 3) if statistics else (0,), dtype=torch.float32))
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, check: bool) -> Tensor:
+def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, check: bool) -> Tensor:
     o = _output(q)
-    _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, None, None, check)
+    _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, None, None, check, scale)
     return o
 
 
-def _forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, lse: bool, statistics: bool,
+def _forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, lse: bool, statistics: bool,
              check: bool) -> Tuple[Tensor, Tensor, Tensor]:
     o, sums, rows = _outputs(q, lse, statistics)
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None,
-         rows if statistics else None, check)
+         rows if statistics else None, check, scale)
     return o, sums, rows
+
+
+def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, causal: bool, contract: str, scale: float, lse: bool,
+            check: bool) -> Tuple[Tensor, Tensor]:
+    batches, _, _, _, capacity, _ = shapes.sizes_of(q.shape, k.shape, v.shape)
+    shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), batches, capacity)
+    if lengths.dtype != torch.int32:  # one that int32 lacks stays out of range
+        lengths = lengths.clamp(0, capacity + 1)
+    lengths = lengths.to(q.device, torch.int32).contiguous()
+    o, sums, _ = _outputs(q, lse, False)
+    _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None, None, check, scale,
+         lengths)
+    return o, sums
 
 
 def _gradients_like(tensors):
     return tuple(torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in tensors)
 
 
-def _backward(q: Tensor, k: Tensor, v: Tensor, o: Tensor, statistics: Tensor, d_o: Tensor, causal: bool,
-              contract: str) -> Tuple[Tensor, Tensor, Tensor]:
+def _backward(q: Tensor, k: Tensor, v: Tensor, o: Tensor, statistics: Tensor, d_o: Tensor, causal: bool, contract: str,
+              scale: float) -> Tuple[Tensor, Tensor, Tensor]:
     known = statistics.numel() > 0
     for name, tensor, shape in (("d_o", d_o, q.shape), ("o", o, q.shape), ("statistics", statistics, (*q.shape[:-1], 3))):
         if tensor.shape != shape and (known or name == "d_o"):
@@ -153,7 +173,7 @@ def _backward(q: Tensor, k: Tensor, v: Tensor, o: Tensor, statistics: Tensor, d_
     out = _gradients_like((q, k, v))
     given = (_rows(o),) if known else ()
     _run(library.BACKWARD, (_rows(q), _rows(k), _rows(v), *out, _rows(d_o), *given), causal, contract, None,
-         statistics.contiguous() if given else None)
+         statistics.contiguous() if given else None, False, scale)
     return out
 
 
@@ -161,40 +181,47 @@ for _key in ("CPU", "CUDA"):
     _library.impl("attention", _attention, _key)
     _library.impl("forward", _forward, _key)
     _library.impl("backward", _backward, _key)
+    _library.impl("decode", _decode, _key)
 
 
 @torch.library.register_fake("hw4::attention")
-def _(q, k, v, causal, contract, check):
+def _(q, k, v, causal, contract, scale, check):
     shapes.sizes_of(q.shape, k.shape, v.shape)
     return _output(q)
 
 
 @torch.library.register_fake("hw4::forward")
-def _(q, k, v, causal, contract, lse, statistics, check):
+def _(q, k, v, causal, contract, scale, lse, statistics, check):
     shapes.sizes_of(q.shape, k.shape, v.shape)
     return _outputs(q, lse, statistics)
 
 
 @torch.library.register_fake("hw4::backward")
-def _(q, k, v, o, statistics, d_o, causal, contract):
+def _(q, k, v, o, statistics, d_o, causal, contract, scale):
     return _gradients_like((q, k, v))
 
 
+@torch.library.register_fake("hw4::decode")
+def _(q, k, v, lengths, causal, contract, scale, lse, check):
+    shapes.sizes_of(q.shape, k.shape, v.shape)
+    return _outputs(q, lse, False)[:2]
+
+
 def _keep(ctx, inputs, output):
-    q, k, v, causal, contract, _, _, _ = inputs
+    q, k, v, causal, contract, scale, _, _, _ = inputs
     o, lse, statistics = output
     ctx.save_for_backward(q, k, v, o, statistics)
-    ctx.causal, ctx.contract = causal, contract
+    ctx.causal, ctx.contract, ctx.scale = causal, contract, scale
     ctx.mark_non_differentiable(lse, statistics)
     ctx.set_materialize_grads(False)
 
 
 def _gradients(ctx, d_o, d_lse, d_statistics):
     if d_o is None:
-        return (None,) * 8
+        return (None,) * 9
     q, k, v, o, statistics = ctx.saved_tensors
-    dq, dk, dv = torch.ops.hw4.backward(q, k, v, o, statistics, d_o, ctx.causal, ctx.contract)
-    return dq, dk, dv, None, None, None, None, None
+    dq, dk, dv = torch.ops.hw4.backward(q, k, v, o, statistics, d_o, ctx.causal, ctx.contract, ctx.scale)
+    return dq, dk, dv, None, None, None, None, None, None
 
 
 def _no_second(ctx, *_):
@@ -205,16 +232,32 @@ torch.library.register_autograd("hw4::forward", _gradients, setup_context=_keep,
 torch.library.register_autograd("hw4::backward", _no_second, lib=_library)
 
 
-def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None):
+def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None):
     _require_same((q, k, v))
     contract = shapes.contract_for(contract, ELEMENTS[q.dtype])
     trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if trains:
         shapes.require_backward(contract)
     check = not q.is_cuda if check is None else bool(check)
+    scale = shapes.scale_for(scale)
     if not trains and not return_lse:
-        return torch.ops.hw4.attention(q, k, v, bool(causal), contract, check)
-    o, lse, _ = torch.ops.hw4.forward(q, k, v, bool(causal), contract, bool(return_lse), trains, check)
+        return torch.ops.hw4.attention(q, k, v, bool(causal), contract, scale, check)
+    o, lse, _ = torch.ops.hw4.forward(q, k, v, bool(causal), contract, scale, bool(return_lse), trains, check)
+    return (o, lse) if return_lse else o
+
+
+def decode(q, k_cache, v_cache, lengths, causal, scale, contract, return_lse, check):
+    _require_same((q, k_cache, v_cache))
+    if torch.is_grad_enabled() and (q.requires_grad or k_cache.requires_grad or v_cache.requires_grad):
+        raise ValueError("decode has no gradients: call it under torch.no_grad(), or take hw4.attention")
+    lengths = torch.as_tensor(lengths)
+    if lengths.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"lengths are of {lengths.dtype}: need int32 or int64")
+    if lengths.device.type != "cpu" and lengths.device != q.device:
+        raise ValueError(f"lengths are on {lengths.device}: need cpu or {q.device}")
+    check = not q.is_cuda if check is None else bool(check)
+    o, lse = torch.ops.hw4.decode(q, k_cache, v_cache, lengths, bool(causal), contract, shapes.scale_for(scale),
+                                  bool(return_lse), check)
     return (o, lse) if return_lse else o
 
 
@@ -225,7 +268,7 @@ class FlashAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, is_causal=False):
         contract = shapes.contract_for(None, ELEMENTS[q.dtype])
-        o, lse, statistics = torch.ops.hw4.forward(q, k, v, bool(is_causal), contract, True, True, False)
+        o, lse, statistics = torch.ops.hw4.forward(q, k, v, bool(is_causal), contract, 0.0, True, True, False)
         ctx.save_for_backward(q, k, v, o, lse, statistics)
         ctx.is_causal, ctx.contract = bool(is_causal), contract
         return o
@@ -234,4 +277,4 @@ class FlashAttention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_o):
         q, k, v, o, _, statistics = ctx.saved_tensors
-        return (*torch.ops.hw4.backward(q, k, v, o, statistics, d_o, ctx.is_causal, ctx.contract), None)
+        return (*torch.ops.hw4.backward(q, k, v, o, statistics, d_o, ctx.is_causal, ctx.contract, 0.0), None)

@@ -1,5 +1,6 @@
 #include "src/contracts/contract.h"
 
+#include <cstdio>
 #include <vector>
 
 #include "src/base/error.h"
@@ -62,6 +63,15 @@ std::string why_not(const Contract& contract, const Problem& problem) {
     if (contract.most_columns > 0 && problem.dim > contract.most_columns)
         return "d is " + std::to_string(problem.dim) + ", " + name + " needs at most " +
                std::to_string(contract.most_columns);
+    const Scales& scales = contract.scales;
+    if (problem.scale != 0 && (problem.scale < scales.least || problem.scale > scales.most)) {
+        char range[96];
+        std::snprintf(range, sizeof range, "%.9g, %s takes %.9g to %.9g", problem.scale, name.c_str(), scales.least,
+                      scales.most);
+        return "asks for a scale of " + std::string(range);
+    }
+    if (problem.by_lengths && !computed->by_lengths)
+        return "asks for " + std::string(problem.operation->name) + " with lengths, which " + name + " lacks";
     return "";
 }
 
@@ -96,7 +106,8 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
         const auto head_of = [&](const Operand& operand) {
             return operand.rows == Rows::of_queries ? head : head / group;
         };
-        UnitOperands operands{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask, nullptr, together};
+        UnitOperands operands{problem.queries, problem.keys, problem.dim, {},           {},
+                              problem.mask,    nullptr,      together,    problem.scale};
         if (statistics != nullptr) operands.statistics = statistics + unit * problem.queries;
         for (size_t i = 0; i < operation.inputs.size(); ++i)
             operands.in[i] = operand_at(problem, operation.inputs, i, in, row).of(batch, head_of(operation.inputs[i]));
@@ -108,7 +119,7 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
 }
 
 void logsumexps(const Contract& contract, const Problem& problem, const RowStatistics* rows, int64_t count, float* to) {
-    const Scale scale = scale_for(problem.dim);
+    const Scale scale = scale_for(problem.dim, problem.scale);
     const double one = contract.find(*problem.operation)->one;
     for (int64_t i = 0; i < count; ++i) to[i] = logsumexp(rows[i], scale, one);
 }

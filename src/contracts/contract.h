@@ -27,6 +27,7 @@ struct UnitOperands {
     Mask mask = Mask::none;
     RowStatistics* statistics = nullptr; // [queries]; null: nobody asks for them
     int64_t group = 1;                   // heads of queries
+    double scale = 0;                    // 0: 1/sqrt(dim)
 
     int64_t visible(int64_t query) const { return visible_keys(mask, queries, keys, query); }
     RowStatistics* statistics_of(int64_t query) const { return statistics == nullptr ? nullptr : statistics + query; }
@@ -48,7 +49,14 @@ struct Computed {
     int revision; // changes when the bytes do
     List<Mask> masks;
     void (*reference)(const UnitOperands& unit); // one thread and plain loops
-    double one = 0; // what a weight of 1 counts in the l of a row's statistics; 0: rows have none
+    double one = 0;          // what a weight of 1 counts in the l of a row's statistics; 0: rows have none
+    bool by_lengths = false; // a problem by lengths, too
+};
+
+// Which scales it takes.
+struct Scales {
+    double least;
+    double most;
 };
 
 struct Contract {
@@ -57,6 +65,7 @@ struct Contract {
     Compared compared;
     Element element;      // of the products' operands and of what is given; float32 takes files of any element
     int64_t most_columns; // 0: any number
+    Scales scales;
     Domain domain;
     List<Computed> computes;
 

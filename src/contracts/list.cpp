@@ -12,8 +12,17 @@ namespace {
 
 constexpr Domain kNoOverflow = {.most_score = kScoreLimit, .most_sum = kValueLimit, .most_gradient = kGradientLimit};
 
+constexpr Scales kEveryScale = {kLeastScale, kMostScale};
+// With a larger c a number of Q times c may be beyond all floats. These are the scales of 256 to 1 columns.
+constexpr Scales kScalesOfFixed = {0x1p-4, 1};
+
 constexpr Computed kF32Computes[] = {
-    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = f32_forward, .one = 1},
+    {.operation = &kForward,
+     .revision = 1,
+     .masks = kEveryMask,
+     .reference = f32_forward,
+     .one = 1,
+     .by_lengths = true},
     {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = f32_backward},
 };
 constexpr Computed kFixedComputes[] = {
@@ -42,6 +51,7 @@ constexpr Contract kF32 = {
     .compared = Compared::bytes,
     .element = Element::float32,
     .most_columns = 0,
+    .scales = kEveryScale,
     .domain = kNoOverflow,
     .computes = kF32Computes,
 };
@@ -52,6 +62,7 @@ constexpr Contract kFixed = {
     .compared = Compared::bytes,
     .element = Element::float32,
     .most_columns = fixed::kMostColumns,
+    .scales = kScalesOfFixed,
     .domain = kNoOverflow,
     .computes = kFixedComputes,
 };
@@ -62,6 +73,7 @@ constexpr Contract kFixed16 = {
     .compared = Compared::bytes,
     .element = Element::float32,
     .most_columns = fixed16::kMostColumns,
+    .scales = kScalesOfFixed,
     .domain = kNoOverflow,
     .computes = kFixed16Computes,
 };
@@ -72,6 +84,7 @@ constexpr Contract kBf16 = {
     .compared = Compared::bound,
     .element = Element::bf16,
     .most_columns = 0,
+    .scales = kEveryScale,
     .domain = half::domain_of(Element::bf16),
     .computes = kBf16Computes,
 };
@@ -82,6 +95,7 @@ constexpr Contract kFp16 = {
     .compared = Compared::bound,
     .element = Element::fp16,
     .most_columns = 0,
+    .scales = kEveryScale,
     .domain = half::domain_of(Element::fp16),
     .computes = kFp16Computes,
 };

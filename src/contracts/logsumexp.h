@@ -1,4 +1,4 @@
-// A row's logsumexp, the natural logarithm of the sum of exp(score / sqrt(d)) over the keys that the row sees, from its
+// A row's logsumexp, the natural logarithm of the sum of exp(score * scale) over the keys that the row sees, from its
 // statistics: ln2 * (M + c * origin + log2(l)). The host and the GPU compute it with these functions, so its bytes
 // follow from those of the statistics. It is a part of every contract: another logarithm is another revision of
 // forward.

@@ -29,11 +29,11 @@ int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 class HeadWork {
 public:
     HeadWork(const BlockKernel& kernel, const Launch& launch)
-        : kernel_(kernel), launch_(launch), problem_(launch.problem), scale_(scale_for(problem_.dim)),
+        : kernel_(kernel), launch_(launch), problem_(launch.problem), scale_(scale_for(problem_.dim, problem_.scale)),
           heads_(problem_.batches * problem_.kv_heads), group_(problem_.heads / problem_.kv_heads),
           prepared_stride_(prepared_stride(kernel, problem_)), tiles_(kernel.tiles_of(problem_.keys)),
           row_blocks_(parts(problem_.queries, kernel.block_rows)), blocks_(group_ * row_blocks_),
-          blind_(blind_queries(problem_.mask, problem_.queries, problem_.keys)), tiles_left_(heads_ * tiles_) {}
+          tiles_left_(heads_ * tiles_) {}
 
     void run() {
         const int workers = static_cast<int>(std::min<int64_t>(launch_.threads, heads_ * blocks_));
@@ -100,15 +100,16 @@ private:
         const int64_t end_row = std::min(first_row + kernel_.block_rows, problem_.queries);
         const auto row_of = [&](const Tensor& tensor, int64_t row) { return tensor.at(batch, query_head, row); };
         RowStatistics* const statistics = statistics_of(batch * problem_.heads + query_head);
-        const int64_t first_seeing = std::clamp(blind_, first_row, end_row);
+        const int64_t of_keys = launch_.keys_of(batch);
+        const int64_t first_seeing =
+            std::clamp(blind_queries(problem_.mask, problem_.queries, of_keys), first_row, end_row);
         std::memset(row_of(launch_.out[0], first_row), 0,
                     static_cast<size_t>(first_seeing - first_row) * problem_.stored_row_bytes()); // +0 of any element
         if (statistics != nullptr) std::fill(statistics + first_row, statistics + first_seeing, RowStatistics{});
         if (first_seeing < end_row)
             kernel_.attend({row_of(launch_.in[0], first_seeing), keys(head), values(head),
-                            row_of(launch_.out[0], first_seeing), end_row - first_seeing, problem_.keys, problem_.dim,
-                            scale_, prepared,
-                            visible_keys(problem_.mask, problem_.queries, problem_.keys, first_seeing),
+                            row_of(launch_.out[0], first_seeing), end_row - first_seeing, of_keys, problem_.dim, scale_,
+                            prepared, visible_keys(problem_.mask, problem_.queries, of_keys, first_seeing),
                             statistics == nullptr ? nullptr : statistics + first_seeing, problem_.element},
                            workspace);
         launch_.done(end_row - first_row);
@@ -143,7 +144,6 @@ private:
     const int64_t tiles_;      // of a head of keys
     const int64_t row_blocks_; // of a head of queries
     const int64_t blocks_;     // of a group of them
-    const int64_t blind_;      // first rows of a head of queries, which see no key
     std::atomic<int64_t> next_head_{0};
     std::atomic<int64_t> next_tile_{0};
     std::atomic<int64_t> tiles_left_; // to be prepared

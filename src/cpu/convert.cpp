@@ -24,7 +24,7 @@ public:
     void each(const Launch& launch, const Use& use) const {
         std::atomic<int64_t> next{0};
         launch.on_threads(static_cast<int>(std::min<int64_t>(launch.threads, count_)), [&] {
-            for (int64_t piece = 0; (piece = next.fetch_add(1)) < count_;) take(piece, use);
+            for (int64_t piece = 0; (piece = next.fetch_add(1)) < count_;) take(launch, piece, use);
         });
     }
 
@@ -35,14 +35,16 @@ private:
     }
 
     template <class Use>
-    void take(int64_t piece, const Use& use) const {
+    void take(const Launch& launch, int64_t piece, const Use& use) const {
         size_t index = 0;
         for (; piece >= of(operands_[index]); ++index) piece -= of(operands_[index]);
         const Operand& operand = operands_[index];
         const int64_t unit = piece / of_head(operand);
         const int64_t first = piece % of_head(operand) * rows_;
         const int64_t heads = problem_.heads_of(operand);
-        use(index, unit / heads, unit % heads, first, std::min(rows_, problem_.head_rows(operand) - first));
+        const int64_t batch = unit / heads;
+        const int64_t end = operand.rows == Rows::of_keys ? launch.keys_of(batch) : problem_.head_rows(operand);
+        if (first < end) use(index, batch, unit % heads, first, std::min(rows_, end - first));
     }
 
     const Problem& problem_;

@@ -21,12 +21,15 @@ struct Launch {
     Crew* crew = nullptr;                // that the threads belong to; null: the launch starts its own
     Tensor in[kMostInputs];              // in the operation's order
     Tensor out[kMostOutputs];            // apart from all inputs
+    const int32_t* lengths = nullptr;    // [batch], of a problem by lengths: the keys of each batch
     RowStatistics* statistics = nullptr; // forward: written, [unit][query]; null: not asked for
     // Backward only: O of an earlier forward pass, whose statistics are in `statistics`. None, or of an O that was
     // rounded: the launch recomputes it.
     Tensor forward_out;
     void* scratch = nullptr;                // aligned to 64 bytes, with what the kernel's plan says; any content
     std::function<void(int64_t rows)> done; // of output; called by the working threads
+
+    int64_t keys_of(int64_t batch) const { return lengths == nullptr ? problem.keys : lengths[batch]; }
 
     template <class Work>
     void on_threads(int count, const Work& work) const {

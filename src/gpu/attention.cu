@@ -135,6 +135,7 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
     const std::string missing = what_it_lacks(*kernel.does, needs.masks, whole);
     if (!missing.empty()) return missing;
     if (problem.operation != kernel.does && !kernel.does_parts) return "gives all gradients of a head of keys or none";
+    if (problem.by_lengths && !needs.lengths) return "takes batches of one length";
     for (const Operand& operand : problem.operation->inputs)
         if (problem.rows_of(operand) > kMostBatchRows)
             return "takes up to " + std::to_string(kMostBatchRows) + " rows of " + operand.name +

@@ -31,6 +31,7 @@ struct Needs {
     List<Element> elements = kFloat32Only; // that it takes; a launch converts others to the first of these
     int64_t column_step = 1;   // rows have a multiple of so many columns, zeros after dim; a launch adds missing ones
     bool has_own_code = false; // that this build knows nothing of
+    bool lengths = false;      // whether it takes a problem by lengths
 };
 
 // What it needs for a problem on a card.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "src/base/error.h"
@@ -37,6 +38,10 @@ Problem problem_of(const hw4_call& call) {
     problem.queries = require_size("queries", call.queries);
     problem.keys = require_size("keys", call.keys);
     problem.dim = require_size("dim", call.dim);
+    if (!(call.scale >= 0) || std::isinf(call.scale))
+        refuse("scale is " + std::to_string(call.scale) + ", need a finite number above 0, or 0 for 1/sqrt(dim)");
+    problem.scale = call.scale;
+    problem.by_lengths = call.lengths != nullptr;
     if (problem.heads % problem.kv_heads != 0)
         refuse("kv_heads is " + text(problem.kv_heads) + ", need a number that divides heads = " + text(problem.heads));
     // So that every count of bytes fits, whatever is computed from it: eight tensors, floats.
@@ -123,6 +128,9 @@ Call checked(const hw4_call& given, Pointers followed) {
     const Problem& problem = call.problem;
     const std::string why_not = hw4::why_not(*call.contract, problem);
     if (!why_not.empty()) throw Error(ExitCode::bad_data, "the call " + why_not);
+    call.lengths = given.lengths;
+    if (problem.by_lengths && given.place == HW4_HOST && followed != Pointers::none)
+        require_lengths(problem, given.lengths);
     const Tensors tensors(problem, followed);
     const List<Operand>& inputs = problem.operation->inputs;
     const List<Operand>& outputs = problem.operation->outputs;
@@ -148,6 +156,13 @@ Call checked(const hw4_call& given, Pointers followed) {
     call.threads = given.threads;
     if (call.threads < 0) refuse("threads is " + text(call.threads) + ", need at least 0");
     return call;
+}
+
+void require_lengths(const Problem& problem, const int32_t* lengths) {
+    for (int64_t batch = 0; batch < problem.batches; ++batch)
+        if (lengths[batch] < 1 || lengths[batch] > problem.keys)
+            throw Error(ExitCode::bad_data, "lengths: batch " + text(batch) + " has " + text(lengths[batch]) +
+                                                " keys, need 1 to " + text(problem.keys));
 }
 
 void require_workspace(const Call& call, size_t bytes) {

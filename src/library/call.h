@@ -11,7 +11,8 @@ struct Call {
     const Contract* contract = nullptr;
     const char* kernel = nullptr; // null: the fastest
     Problem problem;
-    Tensor in[kMostInputs]; // in the operation's order
+    const int32_t* lengths = nullptr; // where the pointers of the call point; null unless the problem is by lengths
+    Tensor in[kMostInputs];           // in the operation's order
     Tensor out[kMostOutputs];
     Tensor forward_out; // backward: O of an earlier forward call; no data: forward is computed again
     RowStatistics* statistics = nullptr;
@@ -21,6 +22,8 @@ struct Call {
     void* stream = nullptr;
     int threads = 0;
 
+    // On the host.
+    int64_t keys_of(int64_t batch) const { return lengths == nullptr ? problem.keys : lengths[batch]; }
     size_t query_rows() const { return static_cast<size_t>(problem.units() * problem.queries); }
 };
 
@@ -28,6 +31,9 @@ enum class Pointers { none, inputs, all }; // that a function follows
 
 // Checks everything that does not depend on the kernel. Throws Error.
 Call checked(const hw4_call& call, Pointers followed);
+
+// Throws Error (bad_data) where a batch has no keys, or more than there is room for.
+void require_lengths(const Problem& problem, const int32_t* lengths);
 
 // Throws Error (usage) where the caller's workspace has fewer bytes, or is not aligned.
 void require_workspace(const Call& call, size_t bytes);

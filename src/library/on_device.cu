@@ -44,8 +44,9 @@ Choice chosen_anew(const Call& call, const gpu::Device& device) {
     if (call.kernel == nullptr) {
         kernel = gpu::choose_kernel(call.problem, device, *call.contract);
         if (kernel == nullptr)
-            throw Error(ExitCode::bad_data, "no GPU kernel takes this problem under " +
-                                                std::string(call.contract->name) +
+            throw Error(ExitCode::bad_data, "no GPU kernel takes this problem" +
+                                                std::string(call.problem.by_lengths ? " with lengths" : "") +
+                                                " under " + std::string(call.contract->name) +
                                                 (call.problem.dim > gpu::kMostColumns
                                                      ? ": dim is " + std::to_string(call.problem.dim) +
                                                            ", need at most " + std::to_string(gpu::kMostColumns)
@@ -65,14 +66,14 @@ Choice chosen_anew(const Call& call, const gpu::Device& device) {
 const Choice& choose(const Call& call, const gpu::Device& device) {
     const Problem& p = call.problem;
     using Key = std::tuple<const gpu::Device*, const Contract*, const Operation*, Mask, Element, int64_t, int64_t,
-                           int64_t, int64_t, int64_t, int64_t>;
+                           int64_t, int64_t, int64_t, int64_t, bool>;
     thread_local std::map<Key, Choice> known;
     if (call.kernel != nullptr) {
         thread_local Choice named;
         return named = chosen_anew(call, device);
     }
     const Key key(&device, call.contract, p.operation, p.mask, p.element, p.batches, p.heads, p.kv_heads, p.queries,
-                  p.keys, p.dim);
+                  p.keys, p.dim, p.by_lengths);
     const auto found = known.find(key);
     if (found != known.end()) return found->second;
     constexpr size_t kMostKnown = 256;
@@ -90,9 +91,9 @@ size_t extremes_of(const Problem& problem, const Operand& operand) {
                                gpu::extremes_of_head(problem.head_rows(operand)));
 }
 
-size_t check_bytes(const Call& call) {
+size_t check_bytes(const Problem& problem) {
     size_t records = 0;
-    for (const Operand& operand : call.problem.operation->inputs) records += extremes_of(call.problem, operand);
+    for (const Operand& operand : problem.operation->inputs) records += extremes_of(problem, operand);
     return records * sizeof(gpu::RowExtremes);
 }
 
@@ -130,7 +131,7 @@ Needs plan(const Call& call) {
     const Choice& choice = choose(call, device_in_use());
     const size_t beside = statistics_bytes(call);
     return {choice.plan.scratch_bytes + beside, std::max(choice.plan.scratch_bytes, choice.plan.most_scratch) + beside,
-            check_bytes(call), choice.kernel->name};
+            check_bytes(call.problem), choice.kernel->name};
 }
 
 void run(const Call& call) {
@@ -141,6 +142,7 @@ void run(const Call& call) {
     gpu::Launch launch;
     launch.problem = call.problem;
     launch.device = device;
+    launch.lengths = call.lengths;
     std::copy(std::begin(call.in), std::end(call.in), launch.in);
     std::copy(std::begin(call.out), std::end(call.out), launch.out);
     launch.statistics = beside > 0 ? static_cast<RowStatistics*>(call.workspace) : call.statistics;
@@ -153,28 +155,32 @@ void run(const Call& call) {
     launch.scratch_bytes = call.workspace == nullptr ? 0 : call.workspace_bytes - beside;
     choice.kernel->launch(launch, stream_of(call));
     if (call.lse == nullptr) return;
-    gpu::logsumexps(launch.statistics, static_cast<int64_t>(call.query_rows()), scale_for(call.problem.dim),
-                    call.contract->find(*call.problem.operation)->one, call.lse, stream_of(call));
+    gpu::logsumexps(launch.statistics, static_cast<int64_t>(call.query_rows()),
+                    scale_for(call.problem.dim, call.problem.scale), call.contract->find(*call.problem.operation)->one,
+                    call.lse, stream_of(call));
 }
 
-void check(const Call& call) {
-    device_in_use();
-    const size_t bytes = check_bytes(call);
-    require_workspace(call, bytes);
-    const Problem& problem = call.problem;
+namespace {
+
+// Some batches, of as many keys as the problem has.
+void check_batches(const Call& call, const Problem& problem, int64_t first_batch) {
     const List<Operand>& inputs = problem.operation->inputs;
     auto* to = static_cast<gpu::RowExtremes*>(call.workspace);
     for (size_t i = 0; i < inputs.size(); ++i) {
-        gpu::find_extremes(call.in[i], problem.batches, problem.heads_of(inputs[i]), problem.head_rows(inputs[i]),
+        Tensor tensor = call.in[i];
+        tensor.data = tensor.at(first_batch, 0);
+        gpu::find_extremes(tensor, problem.batches, problem.heads_of(inputs[i]), problem.head_rows(inputs[i]),
                            problem.dim, to, stream_of(call));
         to += extremes_of(problem, inputs[i]);
     }
+    const size_t bytes = check_bytes(problem);
     std::vector<gpu::RowExtremes> records(bytes / sizeof(gpu::RowExtremes));
     HW4_CUDA(cudaMemcpyAsync(records.data(), call.workspace, bytes, cudaMemcpyDeviceToHost, stream_of(call)));
     HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
     const DomainCheck domain(kInputs, problem, call.contract->domain);
     const uint32_t limit = bits_of(overflow_of(call.contract->domain.element));
-    for (int64_t batch = 0; batch < problem.batches; ++batch) {
+    for (int64_t in_turn = 0; in_turn < problem.batches; ++in_turn) {
+        const int64_t batch = first_batch + in_turn;
         BatchExtremes seen;
         int64_t rows_before = batch * problem.batch_input_rows();
         const gpu::RowExtremes* of_input = records.data();
@@ -184,7 +190,7 @@ void check(const Call& call) {
             const int64_t of_head = gpu::extremes_of_head(rows);
             for (int64_t head = 0; head < heads; ++head)
                 for (int64_t part = 0; part < of_head; ++part) {
-                    const gpu::RowExtremes& found = of_input[(batch * heads + head) * of_head + part];
+                    const gpu::RowExtremes& found = of_input[(in_turn * heads + head) * of_head + part];
                     const int64_t first = part * gpu::kExtremesRows;
                     if (found.magnitude_bits >= limit) {
                         const int64_t count = std::min(gpu::kExtremesRows, rows - first);
@@ -209,6 +215,22 @@ void check(const Call& call) {
         }
         domain.judge(batch, seen);
     }
+}
+
+} // namespace
+
+void check(const Call& call) {
+    device_in_use();
+    const Problem& problem = call.problem;
+    require_workspace(call, check_bytes(problem));
+    if (!problem.by_lengths) return check_batches(call, problem, 0);
+    std::vector<int32_t> lengths(static_cast<size_t>(problem.batches));
+    HW4_CUDA(cudaMemcpyAsync(lengths.data(), call.lengths, lengths.size() * sizeof lengths[0], cudaMemcpyDeviceToHost,
+                             stream_of(call)));
+    HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
+    require_lengths(problem, lengths.data());
+    for (int64_t batch = 0; batch < problem.batches; ++batch)
+        check_batches(call, problem.of_batches(1).of_keys(lengths[static_cast<size_t>(batch)]), batch);
 }
 
 } // namespace library::on_device

@@ -41,8 +41,8 @@ private:
 // A tensor's rows in every head of every batch, for the kernels, which take rows dim apart.
 class Packed {
 public:
-    Packed(const Problem& problem, const Operand& operand, const Tensor& tensor)
-        : problem_(problem), operand_(operand), tensor_(tensor) {}
+    Packed(const Call& call, const Operand& operand, const Tensor& tensor)
+        : call_(call), problem_(call.problem), operand_(operand), tensor_(tensor) {}
 
     bool is_needed() const { return tensor_.row != problem_.dim; }
     Tensor place(Workspace& workspace) {
@@ -60,18 +60,20 @@ private:
     void copy(const Tensor& from, const Tensor& to) const {
         if (!is_needed()) return;
         const size_t element = bytes_of(tensor_.element);
-        const int64_t rows = problem_.head_rows(operand_);
         const auto at = [&](const Tensor& tensor, int64_t batch, int64_t head, int64_t row) {
             const int64_t elements = batch * tensor.batch + head * tensor.head + row * tensor.row;
             return static_cast<unsigned char*>(tensor.data) + elements * static_cast<int64_t>(element);
         };
-        for (int64_t batch = 0; batch < problem_.batches; ++batch)
+        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
+            const int64_t rows = operand_.rows == Rows::of_keys ? call_.keys_of(batch) : problem_.head_rows(operand_);
             for (int64_t head = 0; head < problem_.heads_of(operand_); ++head)
                 for (int64_t row = 0; row < rows; ++row)
                     std::memcpy(at(to, batch, head, row), at(from, batch, head, row),
                                 static_cast<size_t>(problem_.dim) * element);
+        }
     }
 
+    const Call& call_;
     const Problem& problem_;
     const Operand& operand_;
     Tensor tensor_;
@@ -92,16 +94,16 @@ Prepared prepared(const Call& call, const cpu::Kernel& kernel, void* memory) {
     Workspace workspace(memory);
     launch.problem = call.problem;
     launch.threads = threads_of(call);
+    launch.lengths = call.lengths;
     launch.statistics = call.statistics;
     if (call.lse != nullptr && call.statistics == nullptr)
         launch.statistics = static_cast<RowStatistics*>(workspace.take(call.query_rows() * sizeof(RowStatistics)));
     for (size_t i = 0; i < operation.inputs.size(); ++i)
-        launch.in[i] = all.inputs.emplace_back(call.problem, operation.inputs[i], call.in[i]).place(workspace);
+        launch.in[i] = all.inputs.emplace_back(call, operation.inputs[i], call.in[i]).place(workspace);
     if (call.forward_out.data != nullptr)
-        launch.forward_out =
-            all.inputs.emplace_back(call.problem, kForward.outputs[0], call.forward_out).place(workspace);
+        launch.forward_out = all.inputs.emplace_back(call, kForward.outputs[0], call.forward_out).place(workspace);
     for (size_t i = 0; i < operation.outputs.size(); ++i)
-        launch.out[i] = all.outputs.emplace_back(call.problem, operation.outputs[i], call.out[i]).place(workspace);
+        launch.out[i] = all.outputs.emplace_back(call, operation.outputs[i], call.out[i]).place(workspace);
     launch.scratch = workspace.take(cpu::plan_of(kernel, call.problem, launch.threads).scratch_bytes);
     launch.done = [](int64_t) {};
     all.bytes = workspace.taken();
@@ -111,7 +113,7 @@ Prepared prepared(const Call& call, const cpu::Kernel& kernel, void* memory) {
 // The flaw of one batch, or none. The rows are gathered as floats, some at a time, in the file's order.
 std::exception_ptr flaw_of(const Call& call, int64_t batch) {
     constexpr int64_t kRows = 256;
-    const Problem& problem = call.problem;
+    const Problem problem = call.problem.of_keys(call.keys_of(batch));
     const auto columns = static_cast<size_t>(problem.dim);
     try {
         DomainCheck domain(kInputs, problem, call.contract->domain);

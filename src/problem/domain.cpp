@@ -192,12 +192,14 @@ void DomainCheck::refuse_overflow(const Operand& operand, const Stretch& stretch
                       number(limit));
 }
 
-// A query's scores are at most sum|q| * max|K|.
+// A query's scores are at most sum|q| * max|K|. A scale above 1 makes them larger, and dQ and dK too.
 void DomainCheck::judge(int64_t batch, const BatchExtremes& seen) const {
-    const double largest_score = seen.query_row.sum * seen.key;
+    const double scale = std::max(1.0, problem_.scale);
+    const double largest_score = scale * seen.query_row.sum * seen.key;
     if (largest_score > domain_.most_score)
         refuse_batch(batch, in_row(batch, Role::query, seen.query_row.row) + ": scores up to " + number(largest_score) +
-                                " (sum|q| * max|K|), need at most " + number(domain_.most_score));
+                                (scale > 1 ? " (scale * " : " (") + "sum|q| * max|K|), need at most " +
+                                number(domain_.most_score));
     const double largest_sum = static_cast<double>(problem_.keys) * seen.value;
     if (largest_sum > domain_.most_sum)
         refuse_batch(batch, in_batch(batch, named(Role::value).name) + (is_plain(problem_) ? ": N" : ": N_k") +
@@ -210,6 +212,8 @@ void DomainCheck::judge_gradients(int64_t batch, const BatchExtremes& seen) cons
     const auto rows = static_cast<double>(group * problem_.queries);
     const std::string rows_name = group == 1 ? "N_q" : "N_q * heads / key-value heads";
     const double reach = seen.gradient_row.sum * seen.value;
+    const double scale = std::max(1.0, problem_.scale);
+    const std::string scaled = scale > 1 ? " * scale" : "";
     const auto limit = [&](const std::string& place, const std::string& what, double got) {
         if (got > domain_.most_gradient)
             refuse_batch(batch,
@@ -217,8 +221,8 @@ void DomainCheck::judge_gradients(int64_t batch, const BatchExtremes& seen) cons
     };
     const std::string row = in_row(batch, Role::gradient, seen.gradient_row.row);
     limit(row, "sum|dO| * max|V|", reach);
-    limit(row, "sum|dO| * max|V| * max|K|", reach * seen.key);
-    limit(row, "sum|dO| * max|V| * " + rows_name + " * max|Q|", reach * rows * seen.query);
+    limit(row, "sum|dO| * max|V| * max|K|" + scaled, reach * seen.key * scale);
+    limit(row, "sum|dO| * max|V| * " + rows_name + " * max|Q|" + scaled, reach * rows * seen.query * scale);
     limit(in_batch(batch, named(Role::gradient).name), rows_name + " * max|dO|", rows * seen.gradient);
 }
 

@@ -17,12 +17,12 @@ namespace hw4 {
 
 // By what a batch's operands may reach.
 struct Domain {
-    double most_score; // sum|q| * max|K|
+    double most_score; // sum|q| * max|K|, and that times the problem's scale
     double most_sum;   // N_k * max|V|
     // Where there are gradients. With N = N_q * heads / key-value heads, the rows that a key's gradients are summed of:
     // sum|dO| * max|V| * max(1, max|K|, N * max|Q|), and N * max|dO|. The largest sum|dO| * max|V| bounds dP and D. A
     // row's P add up to 1, so that it bounds dQ times max|K|; one key may have all of every row, so that it bounds dK
-    // times N * max|Q|.
+    // times N * max|Q|. A scale above 1 multiplies both.
     double most_gradient = 0;
     Element element = Element::float32; // every number, rounded to this, has to be finite
 };

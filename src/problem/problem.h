@@ -21,6 +21,8 @@ struct Problem {
     Mask mask = Mask::none;
     const Operation* operation = &kForward;
     Element element = Element::float32; // of the files
+    double scale = 0;                   // that scores are multiplied by; 0: 1/sqrt(d)
+    bool by_lengths = false;            // each batch has its own number of keys, the first ones of N_k rows
     // Of operations that give rows of a block of keys: which. All keys are inputs.
     int64_t first_key = 0;
     int64_t block_keys = 0;
@@ -33,6 +35,14 @@ struct Problem {
     Problem of_batches(int64_t count) const {
         Problem part = *this;
         part.batches = count;
+        return part;
+    }
+
+    // A batch of so many keys, in a problem by lengths.
+    Problem of_keys(int64_t count) const {
+        Problem part = *this;
+        part.keys = count;
+        part.by_lengths = false;
         return part;
     }
 

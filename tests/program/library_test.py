@@ -8,6 +8,7 @@ HW4_BIN and HW4_BUILD name the folders with the programs and the library.
 import array
 import ctypes
 import itertools
+import math
 import os
 import struct
 import subprocess
@@ -169,6 +170,70 @@ class BytesTest(LibraryTest):
                 library.run(given)
                 self.assertEqual(backward.results(), recomputed)
 
+    def test_the_usual_scale(self):
+        """1/sqrt(d), as a caller may have computed it, gives the bytes of no scale."""
+        for contract, dim in itertools.product(CONTRACTS, (33, 64, 96)):
+            expected = None
+            for scale in (0, dim ** -0.5, 1 / math.sqrt(dim), ctypes.c_float(dim ** -0.5).value):
+                case = Case((1, 2, 1, 5, 40, dim), contract)
+                call = case.call()
+                call.scale = scale
+                library.run(call)
+                expected = expected or case.results()
+                self.assertEqual(case.results(), expected, (contract, dim, scale))
+
+    def test_another_scale(self):
+        """Twice the scale is the same as twice the queries, to the bit."""
+        for contract, operations in CONTRACTS.items():
+            for operation in operations:
+                found = []
+                for scale, factor in ((0.25, 1), (0, 2)):
+                    case = Case((2, 2, 1, 9, 70, 64), contract, operation, causal=True)
+                    case.values["q"] = array.array("f", (factor * x for x in case.values["q"]))
+                    call = case.call()
+                    call.scale = scale
+                    lse = (ctypes.c_float * (2 * 2 * 9))()
+                    call.lse = ctypes.addressof(lse) if operation == 0 else None
+                    library.run(call)
+                    results = {name: array.array("f", data) for name, data in case.results().items()}
+                    if operation == 1:
+                        results["dq"] = array.array("f", (factor * x for x in results["dq"]))
+                    found.append((results, bytes(lse)))
+                with self.subTest(contract=contract, operation=operation):
+                    self.assertEqual(*found)
+
+    def test_lengths_are_those_of_single_calls(self):
+        sizes, lengths = (4, 4, 2, 5, 70, 33), (70, 1, 33, 64)
+        for causal, gap, heads_inside, threads in ((False, 0, False, 3), (True, 0, False, 2), (True, 3, True, 1)):
+            case = Case(sizes, "f32", causal=causal)
+            call = case.call(gap, heads_inside, threads)
+            for name in ("k", "v"):  # what is behind a length does not matter
+                rows = case.rows[name]
+                for at, (batch, _, row) in zip(rows.places(), itertools.product(range(4), range(2), range(70))):
+                    if row >= lengths[batch]:
+                        rows.data[at:at + 33] = array.array("f", [float("nan")]) * 33
+            given = (ctypes.c_int32 * 4)(*lengths)
+            sums = (ctypes.c_float * (4 * 4 * 5))()
+            statistics = (ctypes.c_float * (3 * 4 * 4 * 5))()
+            call.lengths, call.lse = ctypes.addressof(given), ctypes.addressof(sums)
+            call.statistics = ctypes.addressof(statistics)
+            library.check(call)
+            library.run(call)
+            found = case.results()["o"], bytes(sums), bytes(statistics)
+            for memory in (sums, statistics):
+                ctypes.memset(memory, 0, ctypes.sizeof(memory))
+            case.rows["o"].fill(array.array("f", [0]) * case.count["o"])
+            for batch, length in enumerate(lengths):
+                alone = library.Call.from_buffer_copy(call)
+                alone.lengths, alone.batches, alone.keys = None, 1, length
+                for tensor in (alone.q, alone.k, alone.v, alone.o):
+                    tensor.data += 4 * batch * tensor.batch
+                alone.lse += 4 * batch * 4 * 5
+                alone.statistics += 12 * batch * 4 * 5
+                library.run(alone)
+            with self.subTest(causal=causal, gap=gap):
+                self.assertEqual(found, (case.results()["o"], bytes(sums), bytes(statistics)))
+
     def test_a_workspace_of_the_caller(self):
         case = Case((1, 1, 1, 70, 70, 33), "fixed")
         call = case.call(gap=1)
@@ -220,6 +285,21 @@ class RefusedTest(LibraryTest):
                 ("O has strides by which its rows overlap", put_stride("o", "head", 8))]:
             self.assert_refused(64, wanted, change)
         self.assert_refused(64, "both o and statistics", put(statistics=16), operation=1)
+        for scale in (-1, float("nan"), float("inf")):
+            self.assert_refused(64, "scale is .*, need a finite number above 0", put(scale=scale))
+
+    def test_scales_and_lengths(self):
+        for contract, scale in (("f32", 1e-31), ("bf16", 2.0**101), ("fixed", 1.5), ("fixed16", 0.06)):
+            self.assert_refused(65, f"scale of .*, the contract {contract} takes",
+                                lambda call: setattr(call, "scale", scale), contract=contract)
+        for lengths, wanted in (((6, 0), "batch 1 has 0 keys, need 1 to 6"), ((7, 1), "batch 0 has 7 keys"),
+                                ((-1, 1), "batch 0 has -1 keys")):
+            given = (ctypes.c_int32 * 2)(*lengths)
+            self.assert_refused(65, wanted, lambda call: setattr(call, "lengths", ctypes.addressof(given)))
+        for contract, operation in (("bf16", 0), ("fixed", 0), ("f32", 1)):
+            given = (ctypes.c_int32 * 2)(6, 6)
+            self.assert_refused(65, f"with lengths, which the contract {contract} lacks",
+                                lambda call: setattr(call, "lengths", ctypes.addressof(given)), operation, contract)
 
     def test_what_the_contract_lacks(self):
         self.assert_refused(65, "asks for backward, which the contract fixed lacks",
@@ -245,6 +325,22 @@ class RefusedTest(LibraryTest):
             with self.assertRaisesRegex(library.Error, wanted) as refused:
                 library.check(call)
             self.assertEqual(refused.exception.code, 65)
+
+    def test_values_with_a_scale_and_lengths(self):
+        """Scores are limited as they are scaled; values behind a length are not looked at."""
+        case = Case((2, 4, 2, 5, 6, 8), "f32")
+        case.values["q"][0] = case.values["k"][0] = 2.0**62
+        case.values["v"][2 * 6 * 8 + 3 * 8] = float("nan")  # batch 1, head 0, row 3
+        call = case.call()
+        given = (ctypes.c_int32 * 2)(6, 3)
+        call.lengths = ctypes.addressof(given)
+        library.check(call)
+        given[1] = 4
+        with self.assertRaisesRegex(library.Error, "batch 1, V, head 0, row 3, column 0: nan"):
+            library.check(call)
+        given[1], call.scale = 3, 8
+        with self.assertRaisesRegex(library.Error, r"batch 0, Q, .*scores up to .* \(scale \* sum"):
+            library.check(call)
 
     def test_without_a_gpu(self):
         if library.LIBRARY.hw4_gpu() == 0:

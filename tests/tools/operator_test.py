@@ -52,16 +52,31 @@ def drawn(shape, dtype=None, device="cpu", seed=0):
     return [torch.randn(size, generator=source).to(dtype or torch.float32).to(device) for size in sizes]
 
 
+def takes_lengths(device):
+    """Empty, or why hw4_plan refuses a call with lengths."""
+    sizes = (2, 4, 2, 1, 64, 64)
+    call = hw4.library.new_call("f32", hw4.library.FORWARD, hw4.library.FLOAT32, True,
+                                hw4.library.HOST if device == "cpu" else hw4.library.DEVICE, sizes)
+    call.lengths = 1  # to plan follows no pointer
+    for place in (call.q, call.k, call.v, call.o):
+        place.data, place.batch, place.head, place.row = 1, 4 * 64 * 64, 64 * 64, 64
+    try:
+        hw4.library.plan(call)
+    except hw4.Error as error:
+        return str(error)
+    return ""
+
+
 def same(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and bool((a.cpu().contiguous().view(torch.uint8) ==
                                                               b.cpu().contiguous().view(torch.uint8)).all())
 
 
-def in_float64(q, k, v, causal=False):
+def in_float64(q, k, v, causal=False, scale=None):
     q, k, v = (t.double() for t in (q, k, v))
     group = q.shape[-3] // k.shape[-3]
     k, v = (t.repeat_interleave(group, dim=-3) for t in (k, v))
-    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    scores = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
     if causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril(k.shape[-2] - q.shape[-2])
         scores = scores.masked_fill(~seen, float("-inf"))
@@ -125,6 +140,111 @@ class OperatorTest(unittest.TestCase):
                 part = hw4.attention(q[:, :, first:end], k[:, :, :end], v[:, :, :end], causal=True)
                 self.assertTrue(same(part, whole[:, :, first:end]))
 
+    def test_scale(self):
+        for device in devices():
+            for contract, dtype in CONTRACTS:
+                q, k, v = drawn((2, 4, 2, 70, 90, 64), dtype, device)
+                usual = hw4.attention(q, k, v, contract=contract, return_lse=True)
+                given = hw4.attention(q, k, v, contract=contract, return_lse=True, scale=64 ** -0.5)
+                twice = hw4.attention(q, k, v, contract=contract, return_lse=True, scale=0.25)
+                doubled = hw4.attention(2 * q, k, v, contract=contract, return_lse=True)
+                with self.subTest(device=device, contract=contract):
+                    self.assertTrue(all(map(same, usual, given)))
+                    self.assertTrue(all(map(same, twice, doubled)))
+                if contract not in hw4.shapes.WITH_BACKWARD:
+                    continue
+                found = []
+                for factor, scale in ((1, 0.25), (2, None)):
+                    ours = [t.detach().requires_grad_() for t in (factor * q, k, v)]
+                    hw4.attention(*ours, contract=contract, causal=True, scale=scale).sum().backward()
+                    # The least numbers of fp16 are rounded before they are doubled.
+                    found.append([ours[1].grad, ours[2].grad] + [factor * ours[0].grad] * (dtype != torch.float16))
+                with self.subTest(device=device, contract=contract):
+                    self.assertTrue(all(map(same, *found)))
+
+    def test_scale_in_float64(self):
+        for device in devices():
+            for scale in (0.03, 1.7):
+                ours = [t.requires_grad_() for t in drawn(SHAPES[1], device=device)]
+                exact = [t.detach().double().requires_grad_() for t in ours]
+                o, expected = hw4.attention(*ours, scale=scale), in_float64(*exact, scale=scale)
+                self.assertLess((o - expected).abs().max(), 5e-5)
+                o.sum().backward()
+                expected.sum().backward()
+                for got, wanted in zip(ours, exact):
+                    self.assertLess((got.grad - wanted.grad).abs().max(), 1e-4, (device, scale))
+
+    def devices_with_lengths(self):
+        for device in devices():
+            why_not = takes_lengths(device)
+            if not why_not:
+                yield device
+            else:
+                with self.subTest(device=device):
+                    self.skipTest(why_not)
+
+    def test_decoded_tokens_are_those_of_a_prefill(self):
+        for device in self.devices_with_lengths():
+            for dtype in (torch.float32, torch.bfloat16):
+                q, k, v = drawn((2, 4, 2, 130, 130, 64), dtype, device)
+                whole = hw4.attention(q, k, v, causal=True, contract="f32", scale=0.2)
+                for step in (1, 7, 64):
+                    cache = hw4.Cache(2, 2, 150, 64, dtype, device)
+                    parts = [hw4.decode(q[:, :, at:at + step], *cache.append(k[:, :, at:at + step], v[:, :, at:at + step]),
+                                        scale=0.2) for at in range(0, 130, step)]
+                    self.assertTrue(same(torch.cat(parts, 2), whole), (device, dtype, step))
+
+    def test_a_sequence_alone_and_among_others(self):
+        """Each of its own length, with anything behind it, wherever the lengths are."""
+        lengths = [1, 130, 33, 64, 97]
+        for device in self.devices_with_lengths():
+            for shape, causal in (((5, 4, 2, 1, 150, 64), True), ((5, 4, 1, 3, 150, 128), True), ((5, 2, 2, 9, 150, 33), False)):
+                q, k, v = drawn(shape, device=device)
+                alone = [hw4.attention(q[b:b + 1], k[b:b + 1, :, :n], v[b:b + 1, :, :n], causal=causal, return_lse=True)
+                         for b, n in enumerate(lengths)]
+                for b, n in enumerate(lengths):
+                    k[b, :, n:] = v[b, :, n:] = float("nan")
+                for given in (lengths, torch.tensor(lengths), torch.tensor(lengths, dtype=torch.int32, device=device)):
+                    o, lse = hw4.decode(q, k, v, given, causal=causal, return_lse=True, check=True)
+                    self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, shape))
+                    self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, shape))
+
+    def test_refused_lengths(self):
+        for device in self.devices_with_lengths():
+            q, k, v = drawn((2, 4, 2, 1, 6, 8), device=device)
+            for wanted, given in [("batch 1 has 0 keys, need 1 to 6", [6, 0]), ("batch 0 has 7 keys", torch.tensor([7, 1])),
+                                  (f"batch 0 has {2**32 + 1} keys", [2**32 + 1, 1]), ("need (2,), one for each", [1, 2, 3]),
+                                  ("need int32 or int64", [1.0, 2.0]),
+                                  ("keys, need 1 to 6", torch.tensor([2**32 + 1, 1], device=device))]:
+                with self.assertRaises(ValueError) as refused:
+                    hw4.decode(q, k, v, given, check=True)
+                self.assertIn(wanted, str(refused.exception))
+            with self.assertRaisesRegex(ValueError, "which the contract bf16 lacks"):
+                hw4.decode(q, k, v, [6, 6], contract="bf16")
+            with self.assertRaisesRegex(ValueError, "decode has no gradients"):
+                hw4.decode(q.requires_grad_(), k, v, [6, 6])
+        with self.assertRaisesRegex(ValueError, "scale is 0: need a number above 0"):
+            hw4.attention(*drawn((2, 4, 2, 1, 6, 8)), scale=0)
+
+    def test_cache(self):
+        _, k, v = drawn((3, 2, 2, 1, 5, 8))
+        cache = hw4.Cache(3, 2, 7, 8, torch.float32)
+        cache.append(k[1:2, :, :2], v[1:2, :, :2], [1])
+        cache.append(k[:2], v[:2], [0, 1])
+        self.assertEqual(cache.lengths.tolist(), [5, 7, 0])
+        self.assertTrue(same(cache.k[1], torch.cat((k[1, :, :2], k[1]), 1)) and same(cache.v[0, :, :5], v[0]))
+        before = cache.k.clone()
+        for wanted, call in [("sequence 0 has 5 tokens and gets 5 more: the cache has room for 7", lambda: cache.append(k, v)),
+                             ("need (3, 2, n, 8)", lambda: cache.append(k[..., :4], v)),
+                             ("need different ones from 0 to 2", lambda: cache.append(k, v, [0, 0, 2]))]:
+            with self.assertRaises(ValueError) as refused:
+                call()
+            self.assertIn(wanted, str(refused.exception))
+        self.assertTrue(same(cache.k, before))
+        cache.clear(1)
+        cache.append(k[:1], v[:1], [1])
+        self.assertEqual(cache.lengths.tolist(), [5, 5, 0])
+
     def test_strides(self):
         for device in devices():
             for dtype in (torch.float32, torch.bfloat16):
@@ -148,11 +268,15 @@ class OperatorTest(unittest.TestCase):
 
     def test_registration(self):
         q, k, v = (t.requires_grad_() for t in drawn((1, 2, 1, 9, 12, 16)))
-        torch.library.opcheck(torch.ops.hw4.forward.default, (q, k, v, True, "f32", True, True, False))
-        o, _, statistics = (t.detach() for t in torch.ops.hw4.forward(q, k, v, True, "f32", True, True, False))
-        inputs = (*(t.detach() for t in (q, k, v)), o, statistics, torch.ones_like(o), True, "f32")
+        forward = (q, k, v, True, "f32", 0.3, True, True, False)
+        torch.library.opcheck(torch.ops.hw4.forward.default, forward)
+        o, _, statistics = (t.detach() for t in torch.ops.hw4.forward(*forward))
+        inputs = (*(t.detach() for t in (q, k, v)), o, statistics, torch.ones_like(o), True, "f32", 0.3)
         torch.library.opcheck(torch.ops.hw4.backward.default, inputs)
-        torch.library.opcheck(torch.ops.hw4.attention.default, (*inputs[:3], True, "f32", False))
+        torch.library.opcheck(torch.ops.hw4.attention.default, (*inputs[:3], True, "f32", 0.3, False))
+        lengths = torch.tensor([11])
+        for lse in (False, True):
+            torch.library.opcheck(torch.ops.hw4.decode.default, (*inputs[:3], lengths, True, "f32", 0.3, lse, True))
         compiled = torch.compile(lambda *a: hw4.attention(*a, causal=True), fullgraph=True, backend="aot_eager")
         found = []
         for function in (compiled, lambda *a: hw4.attention(*a, causal=True)):
@@ -195,9 +319,11 @@ class OperatorTest(unittest.TestCase):
         with hw4.as_sdpa("f32") as replaced, warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             top_left = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            scaled = F.scaled_dot_product_attention(q, k, v, scale=0.3, enable_gqa=True)
             for _ in range(2):
-                F.scaled_dot_product_attention(q, k, v, scale=0.3, enable_gqa=True)
-        self.assertEqual((replaced.ours, replaced.others, len(said)), (1, {"scale": 2}, 1))
+                F.scaled_dot_product_attention(q, k, v, scale=-0.3, enable_gqa=True)
+        self.assertEqual((replaced.ours, replaced.others, len(said)), (2, {"scale": 2}, 1))
+        self.assertLess((scaled - in_float64(q, k, v, scale=0.3)).abs().max(), 1e-5)
         expected = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         self.assertLess((top_left - expected).abs().max(), 1e-5)
 
@@ -323,6 +449,19 @@ class ArraysTest(unittest.TestCase):
             exact = numpy.log(numpy.exp(scores).sum(-1))
             self.assertLess(abs(lse - exact).max(), 1e-3)
         self.assertEqual(hw4.attention(q.astype("float16"), k.astype("float16"), v.astype("float16")).dtype, "float16")
+
+    def test_decode(self):
+        source = numpy.random.default_rng(0)
+        for dtype in ("float32", "float16"):
+            q, k, v = (source.standard_normal((2, heads, 40, 33)).astype(dtype) for heads in (4, 2, 2))
+            whole = hw4.attention(q, k, v, causal=True, contract="f32", scale=0.3)
+            cache = hw4.Cache(2, 2, 50, 33, dtype)
+            parts = [hw4.decode(q[:, :, at:at + 8], *cache.append(k[:, :, at:at + 8], v[:, :, at:at + 8]), scale=0.3)
+                     for at in range(0, 40, 8)]
+            self.assertEqual(numpy.concatenate(parts, 2).tobytes(), whole.tobytes())
+        for wanted, lengths in (("batch 1 has 51 keys, need 1 to 50", [1, 51]), ("need integers", [1.0, 2.0])):
+            with self.assertRaisesRegex(ValueError, wanted):
+                hw4.decode(q[:, :, :1], cache.k, cache.v, lengths)
 
     def test_refused(self):
         a = numpy.zeros((1, 2, 3))

@@ -83,6 +83,28 @@ TEST(Scale, IsLog2eOverRootD) {
     for (int d = 1; d <= 256; ++d) EXPECT_NEAR(scale_for(d).c * scale_for(d).inv_c, 1.0f, 2e-7f) << d;
 }
 
+TEST(Scale, IsTheUsualOneHoweverItWasComputed) {
+    for (int d = 1; d <= 4096; ++d) {
+        const double usual = 1 / std::sqrt(double{d});
+        for (const double given : {usual, std::pow(d, -0.5), double{static_cast<float>(usual)}}) {
+            ASSERT_EQ(scale_for(d, given).c, scale_for(d).c) << d;
+            ASSERT_EQ(scale_for(d, given).inv_c, scale_for(d).inv_c) << d;
+            ASSERT_EQ(gradient_scale_for(d, given), gradient_scale_for(d)) << d;
+        }
+        ASSERT_NE(scale_for(d, usual * 1.0000003).c, scale_for(d).c) << d;
+    }
+}
+
+TEST(Scale, IsAnotherOneThatIsGiven) {
+    EXPECT_EQ(scale_for(64, 0.25).c, 2 * scale_for(64).c);
+    EXPECT_EQ(scale_for(64, 0.25).inv_c, scale_for(64).inv_c / 2);
+    EXPECT_EQ(gradient_scale_for(64, 0.3), 0.3f);
+    for (const double scale : {kLeastScale, kMostScale}) {
+        EXPECT_TRUE(std::isnormal(scale_for(1, scale).c) && std::isnormal(scale_for(1, scale).inv_c));
+        EXPECT_TRUE(std::isnormal((kIntegerReach - kDeepest) * scale_for(1, scale).inv_c));
+    }
+}
+
 TEST(ReferenceTest, AnyScoreRaisesTheEmptyOne) {
     for (const float score : {-1e30f, -1.0f, 0.0f, 1e30f}) EXPECT_FALSE(empty_reference().covers(score)) << score;
 }

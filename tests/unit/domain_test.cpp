@@ -254,6 +254,14 @@ TEST_F(DomainOfGradients, MayReachEveryLimitButNotPassIt) {
     expect_the_limit_at(0, 0, 0, 0x1p123f, ": N_q * max|dO|");
 }
 
+TEST_F(DomainOfGradients, CountAScaleAboveOne) {
+    problem_.scale = 4;
+    expect_the_limit_at(0, 0x1p28f, 0x1p24f, 0x1p70f, ", row 0: sum|dO| * max|V| * max|K| * scale");
+    expect_the_limit_at(0x1p28f, 0, 0x1p23f, 0x1p70f, ", row 0: sum|dO| * max|V| * N_q * max|Q| * scale");
+    problem_.scale = 0.25;
+    expect_the_limit_at(0, 0x1p30f, 0x1p24f, 0x1p70f, ", row 0: sum|dO| * max|V| * max|K|");
+}
+
 TEST_F(DomainOfGradients, AddsUpTheColumnsOfARow) {
     problem_.dim = 4;
     expect_the_limit_at(0, 0, 0x1p24f, 0x1p98f, ", row 0: sum|dO| * max|V|");

@@ -19,7 +19,7 @@
 //            one is always ahead. For everybody else it is free. One chain over 4096 rows would have two to three times
 //            the error. Groups take a fifth of it away at 16384 rows and let the work be split there.
 //   heads    that share keys and values: dK and dV are +0 plus the totals of the heads of queries, ascending.
-//   result   dV = total + 0;  dQ, dK = fma(total, g, +0), g = 1/sqrt(d) as a float. An exact zero is +0; a
+//   result   dV = total + 0;  dQ, dK = fma(total, g, +0), g = the scale as a float. An exact zero is +0; a
 //            negative total that g makes smaller than any float is -0.
 //   mask     a pair that the mask hides does not exist. It may be carried with P and dS = +0 or -0, chosen: a hidden
 //            score may be far above the reference, where exp2_scaled() leaves the floats. A query that sees no key has
@@ -41,9 +41,6 @@ static_assert(kGroupRows % kSegmentRows == 0);
 
 // The domain, beside forward's (domain.h): twice that much, the difference dP - D, and the roundings stay finite.
 constexpr double kGradientLimit = 0x1p124;
-
-// 1/sqrt(d). On the host only, as scale_for().
-inline float gradient_scale_for(int64_t d) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(d))); }
 
 HW4_INLINE float dot(const float* a, const float* b, int64_t d) {
     float sum = 0;

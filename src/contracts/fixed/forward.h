@@ -4,7 +4,7 @@
 // same bits. Floats enter in three places only: the scales, 2^x, and the running sums over tiles of keys. Every step:
 //
 //   tiles    keys are taken in tiles of 64, in order. A key that does not exist has weight 0.
-//   scale    Q is multiplied by c * 16/21, c = log2(e)/sqrt(d) (scaled_query), K and V by 21/16, so that scores are
+//   scale    Q is multiplied by c * 16/21, c = log2(e) * scale (scaled_query), K and V by 21/16, so that scores are
 //            exponents of 2. Other factors would do; with these numbers up to 3, or 1, leave less room above them in
 //            the next step.
 //   digits   a number is stored as an integer below 2^23 and a power of two, x ~ n * 2^-e: e is the largest up to 149

@@ -6,7 +6,7 @@
 //            the type are taken as they are.
 //   score    products of two such numbers are exact in float32 (16 and 22 bits) unless they sink below its normal
 //            numbers, as only bf16's can; their sums are float32.
-//   softmax  in float32, base 2, with c = log2(e)/sqrt(d). What reaches the second product may be rounded to the type.
+//   softmax  in float32, base 2, with c = log2(e) * scale. What reaches the second product may be rounded to the type.
 //   output   sums of weight times v in float32, divided by the sum of the weights, rounded to the type at the end, to
 //            nearest even. Where the file has float32 elements, they hold values of the type.
 //   mask     a key that a row does not see does not exist for it; a row that sees none gives O = +0.
@@ -34,7 +34,7 @@
 //            D_i = sum(dO_i * O_i) in float32.
 //   pair     P = exp2(c * score - the row's logsumexp in base 2), dP = dO_i . v_j, dS = P * (dP - D_i), in float32.
 //            Before the product that it enters, P may be rounded to the type, and so may dS.
-//   sums     dV_j = sum_i P dO_i, dK_j = sum_i dS q_i, dQ_i = sum_j dS k_j in float32; dK and dQ times 1/sqrt(d) at the
+//   sums     dV_j = sum_i P dO_i, dK_j = sum_i dS q_i, dQ_i = sum_j dS k_j in float32; dK and dQ times the scale at the
 //            end. Heads that share keys and values: their dK and dV are added in float32, before any rounding.
 //   output   rounded to the type at the end, to nearest even. A gradient that would become infinite there, as only
 //            fp16's can, is refused (exit code 65), be the file's elements of the type or float32: larger numbers, or

@@ -5,7 +5,7 @@
 //
 // dS = P * (dO v^T - D), D = dO . O with O as it was written.
 //
-// dV = sum over queries of P dO, dK = g * sum of dS q, dQ = g * sum over keys of dS k, with g = 1 / sqrt(d). P and dS
+// dV = sum over queries of P dO, dK = g * sum of dS q, dQ = g * sum over keys of dS k, with g = the scale. P and dS
 // are rounded to the type before they are multiplied.
 //
 // Sums are float32. dK, dV: heads of the group ascending, in each tiles of queries ascending. dQ: blocks of keys
@@ -28,14 +28,10 @@ struct Args {
     Operand dq;
     Operand dk;
     Operand dv;
+    float scale = 1;         // the factor of dQ and dK
     void* scratch = nullptr; // Scratch::end bytes, for one launch at a time
 
     int64_t kv_units() const { return forward.batches * forward.kv_heads; }
-    // The factor of dQ and dK.
-    float scale() const {
-        const int64_t of = forward.root_of > 0 ? forward.root_of : forward.dim;
-        return static_cast<float>(1.0 / std::sqrt(static_cast<double>(of)));
-    }
 };
 
 // Rows of a head in scratch memory: whole tiles, whichever kernel's.
@@ -172,7 +168,7 @@ struct KernelArgs {
           padded(static_cast<int>(padded_queries(args.forward.queries))),
           heads(static_cast<uint32_t>(args.forward.heads)),
           group(static_cast<uint32_t>(args.forward.heads / args.forward.kv_heads)),
-          dim(static_cast<int>(args.forward.dim)), log2_scale(args.forward.log2_scale()), scale(args.scale()),
+          dim(static_cast<int>(args.forward.dim)), log2_scale(args.forward.log2_scale), scale(args.scale),
           whole_pieces(takes_pieces(args.forward) && takes_pieces(args.dout) && takes_pieces(args.dq) &&
                        takes_pieces(args.dk) && takes_pieces(args.dv)) {
         const Scratch at(args);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "src/contracts/row_statistics.h"
+#include "src/contracts/scale.h"
 #include "src/gpu/launch.h"
 #include "src/problem/mask.h"
 
@@ -21,7 +21,7 @@ struct Operand {
     int64_t batch = 0;
 };
 
-// O = softmax(Q K^T / sqrt(d)) V. A row that sees no key is 0.
+// O = softmax(scale * Q K^T) V. A row that sees no key is 0.
 struct Args {
     NumberType type = NumberType::bf16;
     int64_t batches = 1;
@@ -30,8 +30,8 @@ struct Args {
     int64_t queries = 1;
     int64_t keys = 1;
     int64_t dim = 1;
-    int64_t root_of = 0; // whose root divides the scores, where dim is more, with columns of zeros; 0: dim
-    Sight sight{1, 0};   // of the queries, from the first on
+    float log2_scale = 1; // the factor of scores as exponents of 2
+    Sight sight{1, 0};    // of the queries, from the first on
     Operand q;
     Operand k;
     Operand v;
@@ -42,10 +42,6 @@ struct Args {
 
     int64_t units() const { return batches * heads; }
     bool causal() const { return sight.more != 0; }
-    // The factor of scores as exponents of 2.
-    float log2_scale() const {
-        return static_cast<float>(1.4426950408889634074 / std::sqrt(static_cast<double>(root_of > 0 ? root_of : dim)));
-    }
 };
 
 // Columns of a row: whole pieces of 16 bytes.
@@ -64,7 +60,7 @@ inline Args args_of(const Launch& launch) {
     args.queries = launch.queries();
     args.keys = problem.keys;
     args.dim = padded_columns(problem.dim);
-    args.root_of = problem.dim;
+    args.log2_scale = scale_for(problem.dim, problem.scale).c;
     args.sight = sight_of(problem.mask, problem.queries, problem.keys);
     args.sight.first += launch.first_query * args.sight.more;
     args.q = operand_of(launch.in[0].from_row(launch.first_query));
@@ -181,7 +177,7 @@ struct KernelArgs {
         : work(args, rows, group_rows), view(args), out(args.out), statistics(args.statistics),
           statistics_unit(args.statistics_unit), counter(args.counter),
           group(static_cast<uint32_t>(args.heads / args.kv_heads)), dim(static_cast<int>(args.dim)),
-          log2_scale(args.log2_scale()), whole_pieces(takes_pieces(args)) {}
+          log2_scale(args.log2_scale), whole_pieces(takes_pieces(args)) {}
 };
 
 } // namespace hw4::gpu::half_forward
