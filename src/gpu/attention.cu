@@ -14,10 +14,10 @@ namespace {
 class Conversion {
 public:
     Conversion(const Kernel& kernel, const Problem& problem)
-        : kernel_(kernel), problem_(problem), element_(problem.element),
-          columns_(rounded_up(problem.dim, kernel.needs.column_step)) {
+        : kernel_(kernel), problem_(problem), element_(problem.element), columns_(problem.dim) {
         const List<Element>& elements = kernel.needs.elements;
         if (!elements.has(problem.element)) problem_.element = elements[0];
+        columns_ = rounded_up(problem.dim, kernel.needs.column_step(problem_.element));
         is_needed_ = problem_.element != problem.element || columns_ != problem.dim;
     }
 
@@ -211,7 +211,7 @@ void Kernel::launch(const Launch& launch, cudaStream_t stream) const {
         require_tensors(*this, launch, 1);
         return conversion.launch(launch, stream);
     }
-    const int64_t columns = launch.problem.dim % 8 == 0 ? needs.column_step : 1;
+    const int64_t columns = needs.column_step(launch.problem.element);
     require_tensors(*this, launch, std::max<int64_t>(columns, launch.problem.dim % 4 == 0 ? 4 : 1));
     run(launch, stream);
 }

@@ -15,10 +15,10 @@ const std::vector<Kernel>& kernels() {
         .arch = 90, .last_arch = 90, .most_dim = kMostWgmmaColumns, .masks = kEveryMask};
     static constexpr Needs kAmpereMasked = {.arch = 80, .masks = kEveryMask};
     // Half precision: rows are whole pieces of 16 bytes.
-    constexpr int64_t kPiece = 8;
-    const auto with_elements = [](Needs needs, List<Element> elements, int64_t column_step) {
+    constexpr int64_t kPiece = 16;
+    const auto with_elements = [](Needs needs, List<Element> elements, int64_t row_bytes) {
         needs.elements = elements;
-        needs.column_step = column_step;
+        needs.row_bytes = row_bytes;
         return needs;
     };
     static const Needs kAmpereAny = with_elements(kAmpereMasked, kEveryElement, 1);
@@ -27,6 +27,8 @@ const std::vector<Kernel>& kernels() {
     static const Needs kHopperBf16 = with_elements(kHopperMasked, kBf16Only, kPiece);
     static const Needs kAmpereFp16 = with_elements(kAmpereMasked, kFp16Only, kPiece);
     static const Needs kHopperFp16 = with_elements(kHopperMasked, kFp16Only, kPiece);
+    static constexpr Needs kSplit = {
+        .arch = 80, .masks = kEveryMask, .elements = kEveryElement, .row_bytes = kPiece, .lengths = true};
     static const std::vector<Kernel> table = {
         {"plain_rows", "the baseline: a warp for each query row, straight from global memory", &kForward, &kF32, kAny,
          plan_rows, launch_plain_rows},
@@ -48,6 +50,8 @@ const std::vector<Kernel>& kernels() {
          &kForward, &kF32, kTiles, plan_tiles, launch_woven_tiles},
         {"drawn_tiles", "blocks draw rows of tiles from a queue, the last ones in pieces", &kForward, &kF32, kTopTiles,
          plan_drawn_tiles, launch_drawn_tiles},
+        {"split_keys", "few query rows: the keys divided among all blocks, K and V read once for all rows of a group",
+         &kForward, &kF32, kSplit, plan_split_keys, launch_split_keys},
         {"plain_gradients",
          "the baseline: a warp for each row of dQ, and for each of dK and dV, straight from global memory", &kBackward,
          &kF32, kAny, plan_plain_gradients, launch_plain_gradients, true},

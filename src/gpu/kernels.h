@@ -2,6 +2,7 @@
 // its file and one row in kernels.cu.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <string>
@@ -29,9 +30,14 @@ struct Needs {
     int64_t most_dim = kMostColumns;
     List<Mask> masks = kNoMask;
     List<Element> elements = kFloat32Only; // that it takes; a launch converts others to the first of these
-    int64_t column_step = 1;   // rows have a multiple of so many columns, zeros after dim; a launch adds missing ones
+    int64_t row_bytes = 1;     // rows have a multiple of so many, zeros after dim; a launch adds missing columns
     bool has_own_code = false; // that this build knows nothing of
     bool lengths = false;      // whether it takes a problem by lengths
+
+    // Rows of such elements have a multiple of so many columns.
+    int64_t column_step(Element element) const {
+        return std::max<int64_t>(1, row_bytes / static_cast<int64_t>(bytes_of(element)));
+    }
 };
 
 // What it needs for a problem on a card.

@@ -23,6 +23,10 @@ void launch_woven_tiles(const Launch& launch, cudaStream_t stream);
 Plan plan_drawn_tiles(const Problem& problem, const Device& device);
 void launch_drawn_tiles(const Launch& launch, cudaStream_t stream);
 
+// Few query rows, the keys divided.
+Plan plan_split_keys(const Problem& problem, const Device& device);
+void launch_split_keys(const Launch& launch, cudaStream_t stream);
+
 // ---- The backward kernels of f32, one file each, for the table in kernels.cu. They take parts of backward too, which
 // differ in gradient_args() alone: the kernels' loops do not know of them.
 

@@ -1,0 +1,9 @@
+// split_keys of float.
+#include "src/gpu/f32/forward/split_launch.cuh"
+
+namespace hw4::gpu::split {
+
+template Plan plan<float>(const Problem&, const Device&);
+template void launch<float>(const Launch&, cudaStream_t);
+
+} // namespace hw4::gpu::split

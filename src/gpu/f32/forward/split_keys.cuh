@@ -1,0 +1,1012 @@
+// split_keys: few query rows against many keys, the keys divided among all blocks. The contract's sums do not depend on
+// where the keys are divided: a segment of 64 keys has sums of its own, and totals take them up in order.
+//
+// Idea      Every block has an equal share of all segments (split_work.h). Of a unit that begins in its share it folds
+//           the segments into totals; of one that began earlier it stores each segment's sums, which fold_kernel takes
+//           up afterwards, in order. Reading K and V once is what takes the time.
+// Who       A block of four warps. Scores: a warp for each 32 columns, a lane for one or two keys. Weights: a warp for
+// a
+//           row. Output: a thread for one or two columns of some rows.
+// Memory    K and V of a segment are stages of a ring that cp.async fills, rows 16 bytes further apart than they are
+//           long, against bank conflicts. 16-bit elements are widened, exactly, when they are read.
+// Reference A unit that began in an earlier block has an unknown reference. The block computes the scores of the unit's
+//           first tile and assumes that the reference has not changed since. Where it has, a second launch does such a
+//           share again, with the reference that follows from the tiles' largest scores; otherwise it ends at once.
+// Order     The contract's. A factor of 1 multiplies exactly, so that every fold has one.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/shared_memory.cuh"
+#include "src/gpu/common/warp.cuh"
+#include "src/gpu/f32/forward/split_work.h"
+#include "src/gpu/launch.h"
+
+namespace hw4::gpu::split {
+
+constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kTiles = kSegmentKeys / kKeyTile;
+static_assert(kTiles == 2);
+
+// What is known of a segment of a row beside its sums o.
+struct SegmentFactors {
+    float shares[kTiles][kSumLanes]; // what the eight running sums get from each tile
+    float raised[kTiles];            // what they are multiplied by before that
+    float rescale;                   // what the totals are multiplied by before o is added
+    float largest[kTiles];           // the tiles' largest scores
+    float unused[3];
+};
+static_assert(sizeof(SegmentFactors) % 16 == 0);
+
+// What a row carries from segment to segment, beside its totals.
+struct RowState {
+    float lanes[kSumLanes];
+    float M, origin;
+    float first_M, first_origin; // the reference that the unit's first tile gives
+};
+static_assert(sizeof(RowState) % 16 == 0);
+
+// In scratch memory. Of a unit that goes on in the next block: totals and states, [block][row]. Of a unit that began
+// in an earlier block: sums and factors of each segment, [block][segment of the share][row]; the states at the end,
+// [block][row]. Whether a reference changed where later blocks assume that it has not, [block].
+struct Scratch {
+    float* totals;
+    RowState* states;
+    RowState* last_states;
+    float* sums;
+    SegmentFactors* factors;
+    int* changed_in_first; // the share's last unit, which began in it
+    int* changed_in_later; // its first unit, which began earlier
+    unsigned* handed_on;   // 1: totals and states of the share's last unit are there. 0 before the launch
+    int64_t most_segments; // of a share's first unit
+};
+
+struct Operand {
+    const void* at;
+    int64_t batch, head, row; // elements
+
+    template <class E>
+    __device__ __forceinline__ const E* of(int64_t in_batch, int64_t in_head) const {
+        return static_cast<const E*>(at) + in_batch * batch + in_head * head;
+    }
+};
+
+struct Args {
+    Operand q, k, v, out;
+    const int32_t* lengths; // of each batch; null: all have `keys`
+    RowStatistics* statistics;
+    int64_t statistics_unit;
+    int64_t first_query; // statistics and the mask count from the first query of all
+    int64_t all_queries;
+    int64_t keys; // of every batch, at most
+    int batches, kv_heads, group, queries, dim;
+    int row_blocks; // units of a head of K and V
+    bool causal;
+    Scale scale;
+    Scratch scratch;
+
+    HW4_INLINE int64_t keys_of(int64_t batch) const {
+        if (lengths == nullptr) return keys;
+        const int64_t length = lengths[batch];
+        return length < 0 ? 0 : length > keys ? keys : length;
+    }
+    // At least one, so that each unit has a block that writes its output.
+    HW4_INLINE int segments_of_batch(int64_t batch) const {
+        const auto count = static_cast<int>(segments_of(keys_of(batch)));
+        return count > 0 ? count : 1;
+    }
+    HW4_INLINE int units_of_batch() const { return kv_heads * row_blocks; }
+};
+
+// A unit, and where its segments begin in the line of all.
+struct Unit {
+    int batch;
+    int in_batch;
+    int64_t first; // segment
+    int count;     // of segments
+};
+
+// The sum of the threads before, and of all.
+__device__ __forceinline__ int64_t sum_before(int64_t mine, int64_t& all) {
+    __shared__ int64_t of_warp[kWarpSize];
+    int64_t sum = mine;
+    for (int distance = 1; distance < kWarpSize; distance *= 2) {
+        const int64_t below = __shfl_up_sync(kAllLanes, sum, distance);
+        if (static_cast<int>(threadIdx.x) % kWarpSize >= distance) sum += below;
+    }
+    if (threadIdx.x % kWarpSize == kWarpSize - 1) of_warp[threadIdx.x / kWarpSize] = sum;
+    __syncthreads();
+    all = 0;
+    int64_t before = sum - mine;
+    for (int warp = 0; warp < static_cast<int>(blockDim.x) / kWarpSize; ++warp) {
+        if (warp < static_cast<int>(threadIdx.x) / kWarpSize) before += of_warp[warp];
+        all += of_warp[warp];
+    }
+    __syncthreads();
+    return before;
+}
+
+// A block's share, and how it is computed.
+struct Share {
+    Shares all;
+    int64_t first, end; // segments
+    Unit first_unit;    // with the segment `first`
+    Unit end_unit;      // with the segment `end`, if there is one
+    // No unit has segments in three blocks. A block hands the totals of its last unit on to the next one, which has the
+    // rest. It computes the unit that it hands on first and the one that it is handed last, so that no block waits.
+    bool handing_on;
+};
+
+__device__ __forceinline__ bool is_handed_on(const Shares& shares, int most_of_unit) {
+    return most_of_unit <= shares.segments / shares.blocks + 1;
+}
+
+// All threads of the block call it.
+__device__ __forceinline__ Share find_share(const Args& args, int64_t block, int64_t blocks) {
+    const int64_t units = args.units_of_batch();
+    Share share{};
+    if (args.lengths == nullptr) {
+        const int each = args.segments_of_batch(0);
+        share.all = {args.batches * units * each, blocks};
+        const auto unit_of = [&](int64_t segment) {
+            const int64_t index = segment / each;
+            return Unit{static_cast<int>(index / units), static_cast<int>(index % units), index * each, each};
+        };
+        share.first = share.all.first(block);
+        share.end = share.all.first(block + 1);
+        share.first_unit = unit_of(share.first);
+        share.end_unit = unit_of(share.end);
+        share.handing_on = is_handed_on(share.all, each);
+        return share;
+    }
+    __shared__ Unit found[2];
+    const auto threads = static_cast<int>(blockDim.x);
+    const int own = (args.batches + threads - 1) / threads;
+    const int begin = min(static_cast<int>(threadIdx.x) * own, args.batches);
+    const int end = min(begin + own, args.batches);
+    int64_t mine = 0;
+    int most = 0;
+    for (int batch = begin; batch < end; ++batch) {
+        const int each = args.segments_of_batch(batch);
+        mine += units * each;
+        most = max(most, each);
+    }
+    int64_t all = 0;
+    int64_t before = sum_before(mine, all);
+    share.all = {all, blocks};
+    share.first = share.all.first(block);
+    share.end = share.all.first(block + 1);
+    for (int batch = begin; batch < end; ++batch) {
+        const int each = args.segments_of_batch(batch);
+        for (int i = 0; i < 2; ++i) {
+            const int64_t segment = i == 0 ? share.first : share.end;
+            if (segment < before || segment >= before + units * each) continue;
+            const auto in_batch = static_cast<int>((segment - before) / each);
+            found[i] = {batch, in_batch, before + int64_t{in_batch} * each, each};
+        }
+        before += units * each;
+    }
+    share.handing_on = __syncthreads_or(!is_handed_on(share.all, most)) == 0;
+    share.first_unit = found[0];
+    share.end_unit = found[1];
+    return share;
+}
+
+__device__ __forceinline__ Unit unit_after(const Args& args, const Unit& unit) {
+    Unit next = unit;
+    next.first += unit.count;
+    if (++next.in_batch == args.units_of_batch()) {
+        next.in_batch = 0;
+        if (++next.batch < args.batches) next.count = args.segments_of_batch(next.batch);
+    }
+    return next;
+}
+
+// A query row of a unit.
+struct RowPlace {
+    int batch, head, query; // query of the launch
+    int seen;               // keys
+    bool exists;
+};
+
+__device__ __forceinline__ RowPlace place_of(const Args& args, const Unit& unit, int row, int rows) {
+    const int in_head = unit.in_batch % args.row_blocks * rows + row;
+    RowPlace place{};
+    place.batch = unit.batch;
+    place.exists = in_head < args.group * args.queries;
+    if (!place.exists) return place;
+    place.head = unit.in_batch / args.row_blocks * args.group + in_head / args.queries;
+    place.query = in_head % args.queries;
+    const int64_t keys = args.keys_of(unit.batch);
+    const int64_t seen = args.causal ? keys - args.all_queries + 1 + args.first_query + place.query : keys;
+    place.seen = seen > 0 ? static_cast<int>(seen) : 0;
+    return place;
+}
+
+__device__ __forceinline__ void tell(const Args& args, const RowPlace& place, const RowStatistics& row) {
+    if (args.statistics == nullptr) return;
+    const int64_t unit = int64_t{place.batch} * args.kv_heads * args.group + place.head;
+    args.statistics[unit * args.statistics_unit + args.first_query + place.query] = row.l > 0 ? row : RowStatistics{};
+}
+
+// ---- Elements
+
+using Bf16 = __nv_bfloat16;
+using Fp16 = __half;
+
+__device__ __forceinline__ float widened(float x) { return x; }
+__device__ __forceinline__ float widened(Bf16 x) { return __bfloat162float(x); }
+__device__ __forceinline__ float widened(Fp16 x) { return __half2float(x); }
+__device__ __forceinline__ void narrow_to(float& to, float x) { to = x; }
+__device__ __forceinline__ void narrow_to(Bf16& to, float x) { to = __float2bfloat16_rn(x); }
+__device__ __forceinline__ void narrow_to(Fp16& to, float x) { to = __float2half_rn(x); }
+
+// Two neighbours, the first in the lower half. A bf16 is the upper half of a float.
+__device__ __forceinline__ float2 widened_pair(uint32_t pair, Bf16) {
+    return {float_of(pair << 16), float_of(pair & 0xffff0000u)};
+}
+__device__ __forceinline__ float2 widened_pair(uint32_t pair, Fp16) {
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+}
+
+// kN neighbours from shared memory: one, or 4 to 16 bytes.
+template <int kN, class E>
+__device__ __forceinline__ void load_elements(float (&to)[kN], const E* from) {
+    if constexpr (kN == 1) {
+        to[0] = widened(*from);
+    } else {
+        constexpr int kWords = kN * static_cast<int>(sizeof(E)) / 4;
+        struct alignas(4 * kWords) Piece {
+            uint32_t words[kWords];
+        };
+        const Piece piece = *reinterpret_cast<const Piece*>(from);
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) {
+            if constexpr (sizeof(E) == 4) {
+                to[i] = float_of(piece.words[i]);
+            } else {
+                const float2 pair = widened_pair(piece.words[i], E());
+                to[2 * i] = pair.x;
+                to[2 * i + 1] = pair.y;
+            }
+        }
+    }
+}
+
+// ---- A reference as it is kept
+
+__device__ __forceinline__ Reference reference_from(float M, float origin, Scale scale) {
+    if (M == -HUGE_VALF) return empty_reference();
+    if (origin == 0.0f) return {M, 0.0f, kRoundToInt - M, (M + kDeepest) * scale.inv_c, (M + kHeadroom) * scale.inv_c};
+    return {0.0f, origin, kRoundToInt, kDeepest * scale.inv_c, origin};
+}
+
+// ---- The kernel
+
+template <class E_, int kDim_, int kRows_>
+struct Tile {
+    using E = E_;
+    static constexpr int kDim = kDim_;
+    static constexpr int kRows = kRows_;
+    static constexpr int kPiece = 16 / static_cast<int>(sizeof(E)); // elements of 16 bytes
+    static constexpr int kPitch = kDim + kPiece;                    // elements
+    static constexpr int kStage = kSegmentKeys * kPitch;
+    static constexpr int kChunks = kDim / kScoreColumns;
+    // Scores: warps for different columns, and for different keys where there are fewer chunks than warps.
+    static constexpr int kChunkWarps = kChunks < kWarps ? kChunks : kWarps;
+    static constexpr int kWarpChunks = kChunks / kChunkWarps;
+    static constexpr int kLaneKeys = kSegmentKeys / kWarpSize * kChunkWarps / kWarps;
+    // Output: a thread's columns and rows.
+    static constexpr int kColumns = kDim == 64 ? 1 : 2;
+    static constexpr int kColumnThreads = kDim / kColumns;
+    static constexpr int kRowGroups = kRows < kThreads / kColumnThreads ? kRows : kThreads / kColumnThreads;
+    static constexpr int kThreadRows = kRows / kRowGroups;
+    // Weights: a warp's rows.
+    static constexpr int kWarpRows = (kRows + kWarps - 1) / kWarps;
+
+    static constexpr int kOther = static_cast<int>(sizeof(float)) * (kRows * kDim + kChunks * kRows * kSegmentKeys +
+                                                                     kRows * kSegmentKeys + 4 * kRows) +
+                                  160;
+    static constexpr int kFitting = (72 * 1024 - kOther) / (kStage * static_cast<int>(sizeof(E)));
+    static constexpr int kStages = kFitting < 2 ? 2 : kFitting > 6 ? 6 : kFitting;
+
+    struct Memory {
+        alignas(16) E stages[kStages][kStage];
+        alignas(16) float q[kRows][kDim];
+        alignas(16) float scores[kChunks][kRows][kSegmentKeys]; // of each chunk of columns
+        alignas(16) float weights[kRows][kSegmentKeys];
+        float raised[kRows];  // what o is multiplied by between the two tiles of the segment
+        float rescale[kRows]; // what totals are multiplied by before o is added
+        float inverse[kRows];
+        Share share;
+        Unit whole; // the next of the share's whole units
+    };
+    static constexpr int kBlocks = static_cast<int>(226 * 1024 / (sizeof(Memory) + 1024));
+};
+
+// What a warp knows of one of its rows.
+struct WarpRow {
+    int seen; // keys
+    Reference reference;
+    float first_M, first_origin; // the reference that the unit's first tile gives
+    float first_above;           // a score above this raises that one
+    float lane_sum;              // in lanes 0, 4, ...: the eight running sums
+    bool changed;                // the reference, after the first tile
+
+    __device__ __forceinline__ void keep_first(const Reference& first) {
+        first_M = first.M;
+        first_origin = first.origin;
+        first_above = first.raise_above;
+    }
+};
+
+template <class T>
+class SegmentBlock {
+    using E = typename T::E;
+    using Memory = typename T::Memory;
+
+public:
+    __device__ SegmentBlock(const Args& args, Memory& memory)
+        : args_(args), memory_(memory), lane_(static_cast<int>(threadIdx.x) % kWarpSize),
+          warp_(static_cast<int>(threadIdx.x) / kWarpSize), copied_row_(static_cast<int>(threadIdx.x) / kRowPieces),
+          copied_column_(static_cast<int>(threadIdx.x) % kRowPieces * T::kPiece) {}
+
+    // The share of this block; or, if `again`, its first unit once more, where the reference had changed before. All
+    // parts of units go through one loop, so that the code is there once.
+    __device__ void run(bool again) {
+        if (const Share found = find_share(args_, blockIdx.x, gridDim.x); threadIdx.x == 0) memory_.share = found;
+        __syncthreads();
+        const Share& share = memory_.share; // registers are scarce
+        if (share.first >= share.end) return;
+        const bool began_earlier = share.first > share.first_unit.first;
+        if (again && (share.handing_on || !began_earlier || !has_changed_before(share))) return;
+        const bool goes_on = share.end < share.all.segments && share.end_unit.first < share.end;
+        const int64_t stop = goes_on ? share.end_unit.first : share.end; // of whole units
+        Unit& whole = memory_.whole;
+        if (threadIdx.x == 0) whole = began_earlier ? unit_after(args_, share.first_unit) : share.first_unit;
+        __syncthreads();
+        Part part = again ? Part::kept : Part::handed_on;
+        while (part != Part::none) {
+            const Part now = part;
+            Unit unit = share.first_unit;
+            int64_t from = share.first;
+            int64_t to = min(share.end, unit.first + unit.count);
+            switch (now) {
+            case Part::handed_on:
+                part = Part::kept;
+                if (!goes_on || share.end_unit.first < share.first) continue;
+                unit = share.end_unit;
+                from = unit.first;
+                to = share.end;
+                break;
+            case Part::kept:
+                part = again ? Part::none : Part::whole;
+                if (!began_earlier || share.handing_on) continue;
+                break;
+            case Part::whole:
+                if (whole.first >= stop) {
+                    part = Part::taken_over;
+                    continue;
+                }
+                unit = whole;
+                from = unit.first;
+                to = unit.first + unit.count;
+                __syncthreads();
+                if (threadIdx.x == 0) whole = unit_after(args_, unit);
+                break;
+            default:
+                part = Part::none;
+                if (!began_earlier || !share.handing_on) continue;
+            }
+            const auto first = static_cast<int>(from - unit.first);
+            const auto end = static_cast<int>(to - unit.first);
+            begin_unit(unit, first, end, now == Part::kept && !again);
+            if (now == Part::taken_over) take_over();
+            if (now == Part::kept) again ? find_reference(share) : assume_reference();
+            compute(first, end, now == Part::kept);
+            if (now == Part::handed_on) {
+                keep_totals();
+                if (share.handing_on) hand_on();
+            } else if (now == Part::kept) {
+                keep_states(args_.scratch.last_states);
+                if (!again) keep_changed(args_.scratch.changed_in_later);
+            } else {
+                write_output(unit);
+            }
+        }
+    }
+
+private:
+    // Parts of units, in the order in which a block computes them.
+    enum class Part {
+        handed_on,  // the beginning of the unit that the next block goes on with
+        kept,       // of a unit that began earlier: the sums of each segment are kept
+        whole,      // a unit
+        taken_over, // the end of the unit that the block before has begun
+        none
+    };
+
+    // ---- Memory to shared memory
+
+    // This thread's part of a row of K or V, of all rows that it copies.
+    struct Source {
+        const E* at;    // of the first key
+        int64_t stride; // elements, from one key to the next
+    };
+    static constexpr int kRowPieces = T::kDim / T::kPiece;
+    static constexpr int kRowsAtOnce = kThreads / kRowPieces;
+    static_assert(kThreads % kRowPieces == 0);
+
+    __device__ __forceinline__ Source source_of(const Operand& operand, const Unit& unit) const {
+        return {operand.template of<E>(unit.batch, unit.in_batch / args_.row_blocks) + copied_row_ * operand.row +
+                    copied_column_,
+                operand.row};
+    }
+
+    // The rows of a segment, `count` of which exist; what does not exist becomes zeros.
+    __device__ __forceinline__ void copy_segment(E* stage, const Source& source, int first_key, int count) const {
+        const E* from = source.at + int64_t{first_key} * source.stride;
+        E* to = stage + copied_row_ * T::kPitch + copied_column_;
+        const int64_t step = kRowsAtOnce * source.stride;
+        if (count >= kSegmentKeys && args_.dim == T::kDim) {
+#pragma unroll
+            for (int y = 0; y < kSegmentKeys; y += kRowsAtOnce, from += step) copy_async<16>(to + y * T::kPitch, from);
+        } else {
+#pragma unroll 1
+            for (int y = 0; y < kSegmentKeys; y += kRowsAtOnce, from += step) {
+                const bool there = copied_column_ < args_.dim && copied_row_ + y < count;
+                copy_async<16>(to + y * T::kPitch, there ? from : args_.k.at, there);
+            }
+        }
+    }
+
+    // Item 2 i is K of the i-th segment, item 2 i + 1 is V.
+    __device__ __forceinline__ void copy_item(int item, int items, int first_segment) const {
+        if (item < items) {
+            const int key = (first_segment + item / 2) * kSegmentKeys;
+            copy_segment(memory_.stages[item % T::kStages], item % 2 == 0 ? k_ : v_, key, keys_ - key);
+        }
+        end_group_of_copies();
+    }
+
+    // The first items, as many as there are stages but one.
+    __device__ __forceinline__ void begin_copies(int from, int to) const {
+        for (int item = 0; item < T::kStages - 1; ++item) copy_item(item, (to - from) * 2, from);
+    }
+
+    // ---- A unit's beginning
+
+    __device__ void begin_unit(const Unit& unit, int from, int to, bool assumes) {
+        __syncthreads(); // all have done with what was there
+        keys_ = static_cast<int>(args_.keys_of(unit.batch));
+        k_ = source_of(args_.k, unit);
+        v_ = source_of(args_.v, unit);
+        if (assumes) { // first, in the stage that is still free
+            copy_segment(memory_.stages[T::kStages - 1], k_, 0, min(keys_, kKeyTile));
+            end_group_of_copies();
+        }
+        begin_copies(from, to);
+        for (int i = threadIdx.x; i < T::kRows * T::kDim; i += kThreads) {
+            const int row = i / T::kDim;
+            const int column = i % T::kDim;
+            const RowPlace place = place_of(args_, unit, row, T::kRows);
+            float value = 0.0f;
+            if (place.exists && column < args_.dim)
+                value = widened(args_.q.template of<E>(place.batch, place.head)[place.query * args_.q.row + column]);
+            memory_.q[row][column] = value;
+        }
+#pragma unroll
+        for (int i = 0; i < T::kWarpRows; ++i) {
+            const int row = warp_ + i * kWarps;
+            rows_[i].seen = row < T::kRows ? place_of(args_, unit, row, T::kRows).seen : 0;
+            rows_[i].reference = empty_reference();
+            rows_[i].keep_first(rows_[i].reference);
+            rows_[i].lane_sum = 0.0f;
+            rows_[i].changed = false;
+        }
+        each_total([](int, int, float& total) { total = 0.0f; });
+        __syncthreads();
+    }
+
+    // The reference of the unit's first tile.
+    __device__ void assume_reference() {
+        wait_for_copies<T::kStages - 1>();
+        __syncthreads();
+        compute_scores(memory_.stages[T::kStages - 1]);
+        __syncthreads();
+        for_rows([&](WarpRow& row, int index, int) {
+            const float s = score_of(index, lane_);
+            const float largest = warp_max(lane_ < row.seen ? s : -HUGE_VALF);
+            if (!row.reference.covers(largest)) row.reference = reference_at(largest, args_.scale);
+            row.keep_first(row.reference);
+        });
+        __syncthreads();
+    }
+
+    // The reference before the block's first segment, from the state at the end of the unit's first block and the
+    // largest scores of all tiles between.
+    __device__ void find_reference(const Share& share) {
+        const Shares& shares = share.all;
+        const int64_t first_block = shares.block_of(share.first_unit.first);
+        const int64_t begin = shares.first(first_block + 1);
+        const int64_t tiles = (share.first - begin) * kTiles;
+        for_rows([&](WarpRow& row, int index, int) {
+            const RowState& state = args_.scratch.states[first_block * T::kRows + index];
+            row.reference = reference_from(state.M, state.origin, args_.scale);
+            row.keep_first(reference_from(state.first_M, state.first_origin, args_.scale));
+            for (int64_t tile = 0; tile < tiles; tile += kWarpSize) {
+                const int64_t mine = tile + lane_;
+                const float largest =
+                    mine < tiles ? factors_at(shares, begin + mine / kTiles, index).largest[mine % kTiles] : -HUGE_VALF;
+                for (unsigned left = kAllLanes; left != 0;) {
+                    const unsigned above = __ballot_sync(kAllLanes, !row.reference.covers(largest)) & left;
+                    if (above == 0) break;
+                    const int at = __ffs(static_cast<int>(above)) - 1;
+                    row.reference = reference_at(__shfl_sync(kAllLanes, largest, at), args_.scale);
+                    left = at == kWarpSize - 1 ? 0 : kAllLanes << (at + 1);
+                }
+            }
+        });
+    }
+
+    __device__ bool has_changed_before(const Share& share) const {
+        const Shares& shares = share.all;
+        const int64_t first_block = shares.block_of(share.first_unit.first);
+        bool changed = threadIdx.x == 0 && args_.scratch.changed_in_first[first_block] != 0;
+        for (int64_t block = first_block + 1 + threadIdx.x; block < blockIdx.x; block += kThreads)
+            changed = changed ||
+                      (shares.first(block) < shares.first(block + 1) && args_.scratch.changed_in_later[block] != 0);
+        return __syncthreads_or(changed) != 0;
+    }
+
+    // ---- Segments
+
+    __device__ void compute(int from, int to, bool keeps) {
+        const int items = (to - from) * 2;
+        for (int item = 0; item < items; item += 2) {
+            const int segment = from + item / 2;
+            const int64_t record = blockIdx.x * args_.scratch.most_segments + item / 2;
+            wait_for_copies<T::kStages - 2>();
+            __syncthreads();
+            copy_item(item + T::kStages - 1, items, from);
+            compute_scores(memory_.stages[item % T::kStages]);
+            __syncthreads();
+            weigh(segment, record, keeps);
+            wait_for_copies<T::kStages - 2>();
+            __syncthreads();
+            copy_item(item + T::kStages, items, from);
+            add_values(memory_.stages[(item + 1) % T::kStages], record, keeps);
+        }
+        wait_for_copies<0>();
+        __syncthreads();
+    }
+
+    // A lane's keys, one chunk of columns after the other, all rows at once.
+    __device__ __forceinline__ void compute_scores(const E* stage) {
+        constexpr int kStep = sizeof(E) == 4 ? 4 : 8; // columns of a load
+        const int key = warp_ / T::kChunkWarps * kWarpSize + lane_;
+#pragma unroll
+        for (int part = 0; part < T::kWarpChunks; ++part) {
+            const int chunk = warp_ % T::kChunkWarps + part * T::kChunkWarps;
+            float sums[T::kLaneKeys][T::kRows];
+#pragma unroll
+            for (int i = 0; i < T::kLaneKeys; ++i)
+#pragma unroll
+                for (int row = 0; row < T::kRows; ++row) sums[i][row] = 0.0f;
+            const E* k = stage + key * T::kPitch + chunk * kScoreColumns;
+            const float* q = &memory_.q[0][chunk * kScoreColumns];
+#pragma unroll(T::kRows > 4 ? 2 : 4)
+            for (int column = 0; column < kScoreColumns; column += kStep) {
+                float keys[T::kLaneKeys][kStep];
+#pragma unroll
+                for (int i = 0; i < T::kLaneKeys; ++i) load_elements(keys[i], k + i * kWarpSize * T::kPitch + column);
+#pragma unroll
+                for (int at = 0; at < kStep; at += 4) {
+#pragma unroll
+                    for (int row = 0; row < T::kRows; ++row) {
+                        const float4 of_q = *reinterpret_cast<const float4*>(q + row * T::kDim + column + at);
+                        const float values[4] = {of_q.x, of_q.y, of_q.z, of_q.w};
+#pragma unroll
+                        for (int x = 0; x < 4; ++x)
+#pragma unroll
+                            for (int i = 0; i < T::kLaneKeys; ++i)
+                                sums[i][row] = fused(values[x], keys[i][at + x], sums[i][row]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < T::kLaneKeys; ++i)
+#pragma unroll
+                for (int row = 0; row < T::kRows; ++row) memory_.scores[chunk][row][key + i * kWarpSize] = sums[i][row];
+        }
+    }
+
+    __device__ __forceinline__ float score_of(int row, int key) const {
+        float s = memory_.scores[0][row][key];
+#pragma unroll
+        for (int chunk = 1; chunk < T::kChunks; ++chunk) s += memory_.scores[chunk][row][key];
+        return s;
+    }
+
+    // The warp's rows, one after the other.
+    template <class Work>
+    __device__ __forceinline__ void for_rows(const Work& work) {
+#pragma unroll
+        for (int i = 0; i < T::kWarpRows; ++i) {
+            const int index = warp_ + i * kWarps;
+            if (index < T::kRows) work(rows_[i], index, i);
+        }
+    }
+
+    // Weights of the warp's rows, their running sums, and what sums and totals are multiplied by. Where sums are kept,
+    // the assumed reference may be too low, and a tile's largest score is kept if it would raise the unit's first one.
+    __device__ __forceinline__ void weigh(int segment, int64_t record, bool keeps) {
+        float s[T::kWarpRows][kTiles];
+        bool seen[T::kWarpRows][kTiles];
+        bool raises = false;
+        for_rows([&](WarpRow& row, int index, int i) {
+#pragma unroll
+            for (int tile = 0; tile < kTiles; ++tile) {
+                s[i][tile] = score_of(index, tile * kKeyTile + lane_);
+                seen[i][tile] = segment * kSegmentKeys + tile * kKeyTile + lane_ < row.seen;
+                raises =
+                    raises || (seen[i][tile] && s[i][tile] > (keeps ? row.first_above : row.reference.raise_above));
+            }
+        });
+        if (__any_sync(kAllLanes, raises))
+            for_rows([&](WarpRow& row, int index, int i) {
+                weigh_row<true>(row, index, s[i], seen[i], segment, record, keeps);
+            });
+        else
+            for_rows([&](WarpRow& row, int index, int i) {
+                weigh_row<false>(row, index, s[i], seen[i], segment, record, keeps);
+            });
+    }
+
+    template <bool kRaises>
+    __device__ __forceinline__ void weigh_row(WarpRow& row, int index, const float (&s)[kTiles],
+                                              const bool (&seen)[kTiles], int segment, int64_t record, bool keeps) {
+        SegmentFactors* const factors = !keeps ? nullptr : args_.scratch.factors + record * T::kRows + index;
+        const Reference before = row.reference;
+        float last_alpha = 1.0f;
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+            float alpha = 1.0f;
+            float largest = -HUGE_VALF; // that no reference is raised for
+            if (kRaises) {
+                largest = warp_max(seen[tile] ? s[tile] : -HUGE_VALF);
+                if (!row.reference.covers(largest)) {
+                    const Reference raised = reference_at(largest, args_.scale);
+                    alpha = rescale_factor(row.reference, raised, args_.scale);
+                    row.reference = raised;
+                    if (!keeps && segment == 0 && tile == 0)
+                        row.keep_first(row.reference);
+                    else
+                        row.changed = true;
+                }
+            }
+            const float p = seen[tile] ? row.reference.weight(s[tile], args_.scale) : 0.0f;
+            memory_.weights[index][tile * kKeyTile + lane_] = p;
+            const float p1 = __shfl_down_sync(kAllLanes, p, 1);
+            const float p2 = __shfl_down_sync(kAllLanes, p, 2);
+            const float p3 = __shfl_down_sync(kAllLanes, p, 3);
+            const float share = ((p + p1) + p2) + p3;
+            if (!keeps) {
+                if (kRaises) row.lane_sum *= alpha;
+                row.lane_sum += share;
+            } else {
+                if (lane_ % hw4::kLaneKeys == 0) factors->shares[tile][lane_ / hw4::kLaneKeys] = share;
+                if (lane_ == 0) factors->raised[tile] = alpha;
+                if (lane_ == 0) factors->largest[tile] = largest;
+            }
+            last_alpha = alpha;
+        }
+        float rescale = 1.0f;
+        if (kRaises && (before.M != row.reference.M || before.origin != row.reference.origin))
+            rescale = rescale_factor(before, row.reference, args_.scale);
+        if (lane_ == 0) {
+            memory_.raised[index] = last_alpha;
+            memory_.rescale[index] = rescale;
+            if (keeps) factors->rescale = rescale;
+        }
+    }
+
+    // Weights times values, in the order of the keys; then into the totals, or to memory.
+    __device__ __forceinline__ void add_values(const E* stage, int64_t record, bool keeps) {
+        const int column = static_cast<int>(threadIdx.x) % T::kColumnThreads * T::kColumns;
+        const int group = static_cast<int>(threadIdx.x) / T::kColumnThreads;
+        if (group >= T::kRowGroups) return;
+        const int first_row = group * T::kThreadRows;
+        float o[T::kThreadRows][T::kColumns];
+#pragma unroll
+        for (int i = 0; i < T::kThreadRows; ++i)
+#pragma unroll
+            for (int x = 0; x < T::kColumns; ++x) o[i][x] = 0.0f;
+        const E* v = stage + column;
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+            if (tile > 0)
+#pragma unroll
+                for (int i = 0; i < T::kThreadRows; ++i)
+#pragma unroll
+                    for (int x = 0; x < T::kColumns; ++x) o[i][x] *= memory_.raised[first_row + i];
+#pragma unroll 2
+            for (int key = tile * kKeyTile; key < (tile + 1) * kKeyTile; key += 4) {
+                float values[4][T::kColumns];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) load_elements(values[j], v + (key + j) * T::kPitch);
+#pragma unroll
+                for (int i = 0; i < T::kThreadRows; ++i) {
+                    const float4 p = *reinterpret_cast<const float4*>(&memory_.weights[first_row + i][key]);
+                    const float weights[4] = {p.x, p.y, p.z, p.w};
+#pragma unroll
+                    for (int j = 0; j < 4; ++j)
+#pragma unroll
+                        for (int x = 0; x < T::kColumns; ++x) o[i][x] = fused(weights[j], values[j][x], o[i][x]);
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < T::kThreadRows; ++i) {
+            if (!keeps) {
+                const float rescale = memory_.rescale[first_row + i];
+#pragma unroll
+                for (int x = 0; x < T::kColumns; ++x) totals_[i][x] = fused(totals_[i][x], rescale, o[i][x]);
+            } else {
+                store_columns(args_.scratch.sums + (record * T::kRows + first_row + i) * T::kDim + column, o[i]);
+            }
+        }
+    }
+
+    static __device__ __forceinline__ void store_columns(float* to, const float (&x)[T::kColumns]) {
+        if constexpr (T::kColumns == 2)
+            *reinterpret_cast<float2*>(to) = make_float2(x[0], x[1]);
+        else
+            *to = x[0];
+    }
+
+    // ---- A unit's end
+
+    __device__ void write_output(const Unit& unit) {
+        for_rows([&](WarpRow& row, int index, int) {
+            float l = row.lane_sum;
+            for (int distance = hw4::kLaneKeys; distance < kWarpSize; distance *= 2)
+                l += __shfl_xor_sync(kAllLanes, l, distance);
+            l = __shfl_sync(kAllLanes, l, 0);
+            if (lane_ == 0) {
+                memory_.inverse[index] = l > 0 ? 1.0f / l : 0.0f;
+                const RowPlace place = place_of(args_, unit, index, T::kRows);
+                if (place.exists) tell(args_, place, {row.reference.M, row.reference.origin, l});
+            }
+        });
+        __syncthreads();
+        each_total([&](int index, int column, float& total) {
+            const RowPlace place = place_of(args_, unit, index, T::kRows);
+            if (!place.exists || column >= args_.dim) return;
+            E* const out = const_cast<E*>(args_.out.template of<E>(place.batch, place.head));
+            narrow_to(out[place.query * args_.out.row + column], result(total, memory_.inverse[index]));
+        });
+    }
+
+    template <class Work>
+    __device__ __forceinline__ void each_total(const Work& work) {
+        const int column = static_cast<int>(threadIdx.x) % T::kColumnThreads * T::kColumns;
+        const int group = static_cast<int>(threadIdx.x) / T::kColumnThreads;
+        if (group >= T::kRowGroups) return;
+#pragma unroll
+        for (int i = 0; i < T::kThreadRows; ++i)
+#pragma unroll
+            for (int x = 0; x < T::kColumns; ++x) work(group * T::kThreadRows + i, column + x, totals_[i][x]);
+    }
+
+    __device__ void keep_totals() {
+        keep_states(args_.scratch.states);
+        keep_changed(args_.scratch.changed_in_first);
+        each_total([&](int index, int column, float& total) {
+            args_.scratch.totals[(int64_t{blockIdx.x} * T::kRows + index) * T::kDim + column] = total;
+        });
+    }
+
+    // What the block before has kept of the unit.
+    __device__ void take_over() {
+        const int64_t block = int64_t{blockIdx.x} - 1;
+        if (threadIdx.x == 0)
+            while (load_acquire(args_.scratch.handed_on + block) == 0) {
+            }
+        __syncthreads();
+        for_rows([&](WarpRow& row, int index, int) {
+            const RowState& state = args_.scratch.states[block * T::kRows + index];
+            row.reference = reference_from(__ldcg(&state.M), __ldcg(&state.origin), args_.scale);
+            row.lane_sum = __ldcg(&state.lanes[lane_ / hw4::kLaneKeys]);
+        });
+        each_total([&](int index, int column, float& total) {
+            total = __ldcg(args_.scratch.totals + (block * T::kRows + index) * T::kDim + column);
+        });
+    }
+
+    __device__ void hand_on() {
+        __syncthreads();
+        if (threadIdx.x == 0) store_release(args_.scratch.handed_on + blockIdx.x, 1);
+    }
+
+    __device__ void keep_states(RowState* states) {
+        for_rows([&](WarpRow& row, int index, int) {
+            RowState& state = states[int64_t{blockIdx.x} * T::kRows + index];
+            if (lane_ % hw4::kLaneKeys == 0) state.lanes[lane_ / hw4::kLaneKeys] = row.lane_sum;
+            if (lane_ != 0) return;
+            state.M = row.reference.M;
+            state.origin = row.reference.origin;
+            state.first_M = row.first_M;
+            state.first_origin = row.first_origin;
+        });
+    }
+
+    __device__ void keep_changed(int* to) {
+        bool changed = false;
+        for_rows([&](WarpRow& row, int, int) { changed = changed || row.changed; });
+        const int any = __syncthreads_or(changed);
+        if (threadIdx.x == 0) to[blockIdx.x] = any;
+    }
+
+    __device__ const SegmentFactors& factors_at(const Shares& shares, int64_t segment, int index) const {
+        const int64_t block = shares.block_of(segment);
+        const int64_t record = block * args_.scratch.most_segments + segment - shares.first(block);
+        return args_.scratch.factors[record * T::kRows + index];
+    }
+
+    const Args& args_;
+    Memory& memory_;
+    const int lane_;
+    const int warp_;
+    const int copied_row_;    // of a segment, the first that this thread copies
+    const int copied_column_; // and where
+    Source k_{};
+    Source v_{};
+    int keys_ = 0; // of the unit
+    WarpRow rows_[T::kWarpRows];
+    float totals_[T::kThreadRows][T::kColumns];
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads, T::kBlocks) segments_kernel(const __grid_constant__ Args args, bool again) {
+#if __CUDA_ARCH__ >= 800
+    extern __shared__ __align__(16) unsigned char block_memory[];
+    if (again) wait_for_kernel_before();
+    SegmentBlock<T>(args, *reinterpret_cast<typename T::Memory*>(block_memory)).run(again);
+#else
+    __trap();
+#endif
+}
+
+// ---- Totals of units that more than one block has a part of
+
+constexpr int kFoldColumns = 32;
+constexpr int kFoldSegments = 64; // of a stage
+constexpr int kFoldStages = 3;
+constexpr int kFoldCopiers = 128;
+constexpr int kFoldThreads = 2 * kWarpSize + kFoldCopiers;
+
+struct FoldMemory {
+    alignas(16) float sums[kFoldStages][kFoldSegments][kFoldColumns];
+    alignas(16) SegmentFactors factors[kFoldStages][kFoldSegments];
+    float inverse;
+};
+
+// Block (x, row, chunk): the unit that ends in the share of block x and began in an earlier one, if there is such a
+// unit; one of its rows, 32 of its columns. Warp 0 has the columns, warp 1 the running sums; the others copy.
+template <class E, int kDim, int kRows>
+__global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ Args args) {
+#if __CUDA_ARCH__ >= 800
+    extern __shared__ __align__(16) unsigned char block_memory[];
+    auto& memory = *reinterpret_cast<FoldMemory*>(block_memory);
+    wait_for_kernel_before();
+    const int64_t block = blockIdx.x;
+    const Share share = find_share(args, block, gridDim.x);
+    const Shares& shares = share.all;
+    const Unit& unit = share.first_unit;
+    const int64_t end = unit.first + unit.count;
+    if (share.handing_on || share.first >= share.end || share.first == unit.first || share.end < end) return;
+    const auto row = static_cast<int>(blockIdx.y);
+    const RowPlace place = place_of(args, unit, row, kRows);
+    if (!place.exists) return;
+    const int64_t first_block = shares.block_of(unit.first);
+    const int64_t begin = shares.first(first_block + 1);
+    const auto stages = static_cast<int>((end - begin + kFoldSegments - 1) / kFoldSegments);
+    const int first_column = static_cast<int>(blockIdx.z) * kFoldColumns;
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+
+    // 16 threads copy a segment: eight its sums, six its factors. A thread steps from one of its segments to the next:
+    // to find the place of each anew takes longer than the copy.
+    constexpr int kSegmentThreads = 16;
+    constexpr int kAtOnce = kFoldCopiers / kSegmentThreads;
+    constexpr int kSumPieces = kFoldColumns / 4;
+    constexpr int kFactorPieces = sizeof(SegmentFactors) / 16;
+    static_assert(kSumPieces + kFactorPieces <= kSegmentThreads);
+    const int copier = static_cast<int>(threadIdx.x) - 2 * kWarpSize;
+    const int piece = copier % kSegmentThreads;
+    const bool copies_sums = piece < kSumPieces;
+    const int record_floats = kRows * static_cast<int>(copies_sums ? kDim : sizeof(SegmentFactors) / sizeof(float));
+    const float* const first_record =
+        copies_sums ? args.scratch.sums + row * kDim + first_column + piece * 4
+                    : reinterpret_cast<const float*>(args.scratch.factors + row) + (piece - kSumPieces) * 4;
+    int64_t segment = begin + copier / kSegmentThreads;
+    int64_t block_end = segment; // of the segments of the block that has the thread's next one
+    const float* from = nullptr;
+    const auto copy_stage = [&](int stage) {
+        const int place_in_stage = stage % kFoldStages * kFoldSegments + copier / kSegmentThreads;
+        float* to = copies_sums
+                        ? memory.sums[0][0] + place_in_stage * kFoldColumns + piece * 4
+                        : reinterpret_cast<float*>(memory.factors[0] + place_in_stage) + (piece - kSumPieces) * 4;
+        const int to_step =
+            kAtOnce * static_cast<int>(copies_sums ? kFoldColumns : sizeof(SegmentFactors) / sizeof(float));
+#pragma unroll 4
+        for (int at = 0; at < kFoldSegments; at += kAtOnce) {
+            if (segment >= block_end && segment < end) {
+                const int64_t of_block = shares.block_of(segment);
+                block_end = shares.first(of_block + 1);
+                from = first_record +
+                       (of_block * args.scratch.most_segments + segment - shares.first(of_block)) * record_floats;
+            }
+            if (segment < end && piece < kSumPieces + kFactorPieces) copy_async<16>(to, from);
+            segment += kAtOnce;
+            from += kAtOnce * record_floats;
+            to += to_step;
+        }
+        end_group_of_copies();
+    };
+    if (copier >= 0)
+        for (int stage = 0; stage < kFoldStages - 1; ++stage) copy_stage(stage);
+
+    const RowState& state = args.scratch.states[first_block * kRows + row];
+    float total = args.scratch.totals[(first_block * kRows + row) * kDim + first_column + lane];
+    float lane_sum = state.lanes[lane % kSumLanes];
+    for (int stage = 0; stage < stages; ++stage) {
+        wait_for_copies<kFoldStages - 2>();
+        __syncthreads();
+        const auto count = static_cast<int>(min(end - begin - int64_t{stage} * kFoldSegments, int64_t{kFoldSegments}));
+        const auto& sums = memory.sums[stage % kFoldStages];
+        const auto& factors = memory.factors[stage % kFoldStages];
+        if (copier >= 0) {
+            copy_stage(stage + kFoldStages - 1);
+        } else if (warp == 0) {
+#pragma unroll 8
+            for (int i = 0; i < count; ++i) total = fused(total, factors[i].rescale, sums[i][lane]);
+        } else {
+            bool raised = false;
+            for (int i = lane; i < count; i += kWarpSize)
+                raised = raised || factors[i].raised[0] != 1.0f || factors[i].raised[1] != 1.0f;
+            if (__any_sync(kAllLanes, raised)) {
+                for (int i = 0; i < count; ++i)
+                    for (int tile = 0; tile < kTiles; ++tile)
+                        lane_sum = lane_sum * factors[i].raised[tile] + factors[i].shares[tile][lane % kSumLanes];
+            } else { // a chain of additions is half as long as one with factors of 1
+#pragma unroll 8
+                for (int i = 0; i < count; ++i)
+#pragma unroll
+                    for (int tile = 0; tile < kTiles; ++tile) lane_sum += factors[i].shares[tile][lane % kSumLanes];
+            }
+        }
+    }
+    if (warp == 1) {
+        float l = lane_sum;
+        for (int distance = 1; distance < kSumLanes; distance *= 2) l += __shfl_xor_sync(kAllLanes, l, distance);
+        if (lane == 0) {
+            memory.inverse = l > 0 ? 1.0f / l : 0.0f;
+            const RowState& last = args.scratch.last_states[block * kRows + row];
+            if (blockIdx.z == 0) tell(args, place, {last.M, last.origin, l});
+        }
+    }
+    __syncthreads();
+    if (warp != 0 || first_column + lane >= args.dim) return;
+    E* const out = const_cast<E*>(args.out.template of<E>(place.batch, place.head));
+    narrow_to(out[place.query * args.out.row + first_column + lane], result(total, memory.inverse));
+#else
+    __trap();
+#endif
+}
+
+} // namespace hw4::gpu::split

@@ -1,0 +1,14 @@
+// The kernel split_keys for each type of element, a file each.
+#pragma once
+
+#include "src/gpu/kernels.h"
+
+namespace hw4::gpu::split {
+
+template <class E>
+Plan plan(const Problem& problem, const Device& device);
+
+template <class E>
+void launch(const Launch& launch, cudaStream_t stream);
+
+} // namespace hw4::gpu::split

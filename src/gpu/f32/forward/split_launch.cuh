@@ -1,0 +1,133 @@
+// The launches of split_keys for one type of element.
+#pragma once
+
+#include <algorithm>
+
+#include "src/gpu/device/check.h"
+#include "src/gpu/f32/forward/split_keys.cuh"
+#include "src/gpu/f32/forward/split_keys.h"
+
+namespace hw4::gpu::split {
+
+// Rows of a unit: all that share a head of K and V where there are few, otherwise eight at a time.
+template <class E, class Work>
+auto with_tile(const Problem& problem, const Work& work) {
+    const int64_t rows = problem.heads / problem.kv_heads * problem.queries;
+    if (problem.dim > 128) return work(Tile<E, 256, 4>());
+    if (problem.dim > 64) {
+        if (rows == 1) return work(Tile<E, 128, 1>());
+        return rows <= 4 ? work(Tile<E, 128, 4>()) : work(Tile<E, 128, 8>());
+    }
+    if (rows == 1) return work(Tile<E, 64, 1>());
+    return rows <= 4 ? work(Tile<E, 64, 4>()) : work(Tile<E, 64, 8>());
+}
+
+// Where everything is in scratch memory, for so many blocks and kept segments. Returns the bytes.
+template <class T>
+size_t lay_out(Scratch& scratch, void* memory, int64_t blocks, int64_t kept) {
+    constexpr size_t kLine = 256;
+    auto* at = static_cast<unsigned char*>(memory);
+    size_t bytes = 0;
+    const auto place = [&](auto*& pointer, int64_t count) {
+        pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(at + bytes);
+        bytes += (static_cast<size_t>(count) * sizeof(*pointer) + kLine - 1) / kLine * kLine;
+    };
+    place(scratch.totals, blocks * T::kRows * T::kDim);
+    place(scratch.states, blocks * T::kRows);
+    place(scratch.last_states, blocks * T::kRows);
+    place(scratch.sums, kept * T::kRows * T::kDim);
+    place(scratch.factors, kept * T::kRows);
+    place(scratch.changed_in_first, blocks);
+    place(scratch.changed_in_later, blocks);
+    place(scratch.handed_on, blocks);
+    return bytes;
+}
+
+template <class T>
+int64_t units_of(const Problem& problem, int64_t queries) {
+    const int64_t rows = problem.heads / problem.kv_heads * queries;
+    return problem.batches * problem.kv_heads * ((rows + T::kRows - 1) / T::kRows);
+}
+
+// As many blocks as the card has at once, or as there are segments.
+template <class T>
+int64_t most_blocks(int64_t segments, const Device& device) {
+    return std::min(segments, int64_t{T::kBlocks} * device.multiprocessors);
+}
+
+template <class T>
+Shares shares_of(const Problem& problem, const Device& device, int64_t queries) {
+    const int64_t units = units_of<T>(problem, queries);
+    const int64_t segments = units * segments_of(problem.keys);
+    int64_t blocks = most_blocks<T>(segments, device);
+    // A block for each unit divides no unit, and this many blocks keep the memory busy.
+    if (units < blocks && 2 * units >= 3 * int64_t{device.multiprocessors}) blocks = units;
+    return {segments, blocks};
+}
+
+template <class E>
+Plan plan(const Problem& problem, const Device& device) {
+    return with_tile<E>(problem, [&](auto tile) {
+        using T = decltype(tile);
+        Plan plan;
+        Scratch scratch{};
+        plan.shared_bytes = std::max(sizeof(typename T::Memory), sizeof(FoldMemory));
+        // Enough for a launch of fewer query rows too: its blocks have more segments of a unit than the average by one.
+        const int64_t of_unit = segments_of(problem.keys);
+        const int64_t segments = units_of<T>(problem, problem.queries) * of_unit;
+        const int64_t blocks = most_blocks<T>(segments, device);
+        plan.scratch_bytes = lay_out<T>(scratch, nullptr, blocks, std::min(segments + blocks, blocks * of_unit));
+        return plan;
+    });
+}
+
+inline Operand operand_of(const Tensor& tensor) { return {tensor.data, tensor.batch, tensor.head, tensor.row}; }
+
+template <class E>
+void launch(const Launch& launch, cudaStream_t stream) {
+    const Problem& problem = launch.problem;
+    Args args{};
+    args.q = operand_of(launch.in[0].from_row(launch.first_query));
+    args.k = operand_of(launch.in[1]);
+    args.v = operand_of(launch.in[2]);
+    args.out = operand_of(launch.out[0].from_row(launch.first_query));
+    args.lengths = launch.lengths;
+    args.statistics = launch.statistics;
+    args.statistics_unit = problem.queries;
+    args.first_query = launch.first_query;
+    args.all_queries = problem.queries;
+    args.keys = problem.keys;
+    args.batches = static_cast<int>(problem.batches);
+    args.kv_heads = static_cast<int>(problem.kv_heads);
+    args.group = static_cast<int>(problem.heads / problem.kv_heads);
+    args.queries = static_cast<int>(launch.queries());
+    args.dim = static_cast<int>(problem.dim);
+    args.causal = problem.mask == Mask::causal;
+    args.scale = scale_for(problem.dim, problem.scale);
+    with_tile<E>(problem, [&](auto tile) {
+        using T = decltype(tile);
+        args.row_blocks = (args.group * args.queries + T::kRows - 1) / T::kRows;
+        const Shares shares = shares_of<T>(problem, launch.device, launch.queries());
+        args.scratch.most_segments = std::min(shares.most(), segments_of(problem.keys));
+        lay_out<T>(args.scratch, launch.scratch, shares.blocks, shares.blocks * args.scratch.most_segments);
+        const auto blocks = static_cast<unsigned>(shares.blocks);
+        constexpr size_t kBytes = sizeof(typename T::Memory);
+        const auto segments = segments_kernel<T>;
+        const auto fold = fold_kernel<E, T::kDim, T::kRows>;
+        HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+        HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));
+        const bool by_lengths = launch.lengths != nullptr;
+        const bool handing_on = segments_of(problem.keys) <= shares.segments / shares.blocks + 1;
+        if (by_lengths || handing_on)
+            HW4_CUDA(cudaMemsetAsync(args.scratch.handed_on, 0, shares.blocks * sizeof(unsigned), stream));
+        segments<<<blocks, kThreads, kBytes, stream>>>(args, false);
+        HW4_CUDA_LAUNCHED("segments_kernel");
+        if (handing_on && !by_lengths) return 0;
+        launch_early("segments_kernel", segments, dim3(blocks), kThreads, kBytes, stream, args, true);
+        launch_early("fold_kernel", fold, dim3(blocks, T::kRows, T::kDim / kFoldColumns), kFoldThreads,
+                     sizeof(FoldMemory), stream, args);
+        return 0;
+    });
+}
+
+} // namespace hw4::gpu::split

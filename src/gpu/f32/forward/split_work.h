@@ -1,0 +1,29 @@
+// How the keys of few query rows are divided among the blocks of the card.
+//
+// A *unit* is up to R query rows that share a head of K and V. Its keys are segments of 64. All segments of all units
+// stand in one line, unit after unit, and every block has an equal share of that line: its first unit may have begun in
+// an earlier block, its last may go on in the next. Batches may have different numbers of keys.
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/inline.h"
+#include "src/contracts/f32/forward.h"
+
+namespace hw4::gpu::split {
+
+HW4_INLINE int64_t segments_of(int64_t keys) { return (keys + kSegmentKeys - 1) / kSegmentKeys; }
+
+// Where the shares of `blocks` blocks begin and end.
+struct Shares {
+    int64_t segments; // of all units
+    int64_t blocks;
+
+    HW4_INLINE int64_t first(int64_t block) const { return segments * block / blocks; }
+    // The block with this segment: the last whose share begins there or before.
+    HW4_INLINE int64_t block_of(int64_t segment) const { return ((segment + 1) * blocks - 1) / segments; }
+    // The most that a block has.
+    HW4_INLINE int64_t most() const { return (segments + blocks - 1) / blocks; }
+};
+
+} // namespace hw4::gpu::split

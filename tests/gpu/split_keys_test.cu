@@ -1,0 +1,126 @@
+// split_keys on what the tests of all kernels do not have: batches of different lengths, and rows of scores whose
+// reference changes in the middle of the keys, so that shares are computed again.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "src/contracts/f32/forward.h"
+#include "src/gpu/kernels.h"
+#include "tests/support/expected.h"
+#include "tests/support/gpu_attend.h"
+#include "tests/support/need_gpu.h"
+
+namespace hw4::gpu {
+namespace {
+
+using hw4::test::compute_expected;
+
+// How large K is, key by key.
+enum class Keys { alike, rising_late, first_tile_large, first_tile_low };
+
+float magnitude(Keys keys, int64_t key) {
+    switch (keys) {
+    case Keys::alike: return 3;
+    case Keys::rising_late: return key % 1000 == 777 ? 15.0f : 3 + 0.01f * static_cast<float>(key / 64 % 50);
+    case Keys::first_tile_large: return key < kKeyTile ? 40 : 2;
+    case Keys::first_tile_low: return key < kKeyTile ? 40 : 1;
+    }
+    return 0;
+}
+
+std::vector<float> values_of(const Problem& problem, Keys keys) {
+    std::mt19937 source(7);
+    std::uniform_real_distribution<float> draw(-1, 1);
+    std::vector<float> values;
+    const bool low = keys == Keys::first_tile_low; // all scores are negative, those of the first tile most of all
+    for (int64_t batch = 0; batch < problem.batches; ++batch) {
+        for (size_t i = 0; i < problem.floats_in(problem.heads * problem.queries); ++i)
+            values.push_back(low ? std::fabs(draw(source)) : 3 * draw(source));
+        for (int64_t row = 0; row < problem.kv_heads * problem.keys; ++row)
+            for (int64_t x = 0; x < problem.dim; ++x) {
+                const float drawn = draw(source);
+                values.push_back(magnitude(keys, row % problem.keys) * (low ? -std::fabs(drawn) : drawn));
+            }
+        for (size_t i = 0; i < problem.floats_in(problem.kv_heads * problem.keys); ++i) values.push_back(draw(source));
+    }
+    return values;
+}
+
+// A batch as a problem of its own, with its first keys alone.
+std::vector<float> batch_of(const Problem& problem, const std::vector<float>& values, int64_t batch, int64_t keys) {
+    const float* from = values.data() + batch * problem.batch_input_floats();
+    const size_t queries = problem.floats_in(problem.heads * problem.queries);
+    std::vector<float> part(from, from + queries);
+    from += queries;
+    for (int64_t head = 0; head < 2 * problem.kv_heads; ++head, from += problem.floats_in(problem.keys))
+        part.insert(part.end(), from, from + problem.floats_in(keys));
+    return part;
+}
+
+void expect_bytes(Problem problem, Keys keys, const std::vector<int32_t>& lengths) {
+    const Kernel& kernel = *find_kernel("split_keys");
+    const std::vector<float> values = values_of(problem, keys);
+    problem.by_lengths = !lengths.empty();
+    const Plan plan = plan_of(kernel, problem, current_device());
+    ASSERT_EQ(plan.why_not, "");
+    const Scratch on_card = make_scratch(lengths.size() * sizeof(int32_t));
+    HW4_CUDA(cudaMemcpy(on_card.get(), lengths.data(), lengths.size() * sizeof(int32_t), cudaMemcpyHostToDevice));
+    const auto launch = [&](Launch asked, cudaStream_t stream) {
+        if (problem.by_lengths) asked.lengths = static_cast<const int32_t*>(on_card.get());
+        kernel.launch(asked, stream);
+    };
+    std::vector<RowStatistics> statistics(static_cast<size_t>(problem.output_rows()));
+    const std::vector<float> got = attend_poisoned(problem, values, plan.scratch_bytes, launch, &statistics);
+    for (int64_t batch = 0; batch < problem.batches; ++batch) {
+        Problem one = problem.of_batches(1);
+        one.by_lengths = false;
+        if (problem.by_lengths) one.keys = lengths[static_cast<size_t>(batch)];
+        const std::vector<float> in = batch_of(problem, values, batch, one.keys);
+        std::vector<float> out(problem.batch_output_floats());
+        std::vector<RowStatistics> rows(static_cast<size_t>(problem.batch_output_rows()));
+        compute_expected(kF32, one, in.data(), out.data(), rows.data());
+        EXPECT_EQ(std::memcmp(out.data(), got.data() + batch * out.size(), out.size() * sizeof(float)), 0)
+            << "batch " << batch << ", keys " << one.keys << ", kind " << static_cast<int>(keys);
+        EXPECT_EQ(std::memcmp(rows.data(), statistics.data() + batch * rows.size(), rows.size() * sizeof(rows[0])), 0)
+            << "statistics of batch " << batch;
+    }
+}
+
+Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, int64_t queries, int64_t keys, int64_t dim) {
+    Problem problem(batches, queries, dim);
+    problem.keys = keys;
+    problem.heads = heads;
+    problem.kv_heads = kv_heads;
+    problem.mask = queries > 1 ? Mask::causal : Mask::none;
+    return problem;
+}
+
+TEST(SplitKeys, GivesTheBytesWhereverTheReferenceChanges) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Keys keys : {Keys::alike, Keys::rising_late, Keys::first_tile_large, Keys::first_tile_low})
+        for (const Problem& problem :
+             {problem_of(1, 1, 1, 1, 5000, 128), problem_of(2, 8, 2, 3, 1000, 64), problem_of(1, 16, 1, 1, 3000, 33),
+              problem_of(1, 3, 1, 5, 2100, 256), problem_of(80, 8, 4, 1, 300, 64)})
+            expect_bytes(problem, keys, {});
+}
+
+TEST(SplitKeys, TakesBatchesOfAnyLength) {
+    HW4_SKIP_WITHOUT_GPU();
+    std::mt19937 source(3);
+    for (const Keys keys : {Keys::alike, Keys::rising_late})
+        for (const Problem& problem : {problem_of(3, 4, 1, 1, 700, 128), problem_of(40, 8, 4, 1, 2000, 64),
+                                       problem_of(5, 2, 2, 3, 900, 40), problem_of(300, 2, 1, 1, 130, 32)}) {
+            std::vector<int32_t> lengths;
+            for (int64_t i = 0; i < problem.batches; ++i)
+                lengths.push_back(static_cast<int32_t>(1 + source() % static_cast<uint32_t>(problem.keys)));
+            lengths.front() = 1;
+            lengths.back() = static_cast<int32_t>(problem.keys);
+            expect_bytes(problem, keys, lengths);
+        }
+}
+
+} // namespace
+} // namespace hw4::gpu

@@ -1,0 +1,35 @@
+// Shares of few rows' keys: every segment is in one block's, and the block is found.
+#include <gtest/gtest.h>
+
+#include "src/gpu/f32/forward/split_work.h"
+
+namespace hw4::gpu::split {
+namespace {
+
+TEST(SplitWork, EverySegmentIsInTheShareOfOneBlock) {
+    for (const int64_t segments : {1, 7, 131, 132, 133, 1000, 4096})
+        for (const int64_t blocks : {1, 2, 5, 132, 396, 1001}) {
+            const Shares shares{segments, blocks};
+            EXPECT_EQ(shares.first(0), 0);
+            EXPECT_EQ(shares.first(blocks), segments);
+            for (int64_t segment = 0; segment < segments; ++segment) {
+                const int64_t block = shares.block_of(segment);
+                EXPECT_LE(shares.first(block), segment);
+                EXPECT_GT(shares.first(block + 1), segment);
+            }
+            for (int64_t block = 0; block < blocks; ++block)
+                EXPECT_LE(shares.first(block + 1) - shares.first(block), shares.most());
+        }
+}
+
+// Products of segments and blocks pass 2^32.
+TEST(SplitWork, TakesManySegments) {
+    const Shares shares{int64_t{1} << 40, 396};
+    for (const int64_t block : {0, 1, 200, 395}) {
+        EXPECT_EQ(shares.block_of(shares.first(block)), block);
+        EXPECT_EQ(shares.block_of(shares.first(block + 1) - 1), block);
+    }
+}
+
+} // namespace
+} // namespace hw4::gpu::split
