@@ -104,19 +104,5 @@ class Serving(unittest.TestCase):
         self.assertEqual([sorted(row) for row in rows], [["forward", "parameters"], ["backward", "parameters"]])
 
 
-class OutOfMemory(unittest.TestCase):
-    def test_a_limit_is_a_share_of_the_cards_memory(self):
-        self.assertEqual(torch_cell.memory_share(2 << 30, 8 << 30), 0.25)
-        for limit in (0, 8 << 30, 9 << 30):
-            self.assertEqual(repr(torch_cell.memory_share(limit, 8 << 30)), "1.0")  # no int
-
-    def test_bytes_wanted_are_those_that_pytorch_names(self):
-        said = "CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 139.80 GiB"
-        self.assertEqual(torch_cell.wanted_bytes(said), 8 << 30)
-        self.assertEqual(torch_cell.wanted_bytes("Tried to allocate 512.00 MiB."), 512 << 20)
-        self.assertEqual(torch_cell.wanted_bytes("Tried to allocate 20 bytes"), 20)
-        self.assertEqual(torch_cell.wanted_bytes("no more memory"), 0)
-
-
 if __name__ == "__main__":
     unittest.main()
