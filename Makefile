@@ -200,7 +200,7 @@ LIBRARY_CUDA := $(filter-out $(addprefix src/gpu/,engine.cu fault.cu kernel_of_f
     src/library/on_device.cu
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
-    fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound half_gradients \
+    fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound \
     half_tiles properties row_statistics shares stored_elements untouched_vector)
 UNIT_SUPPORT := $(patsubst %,tests/support/%.cpp,main every_float expected_by_reference)
 FUZZ_TARGETS := case_reader command_line kernels
@@ -596,7 +596,7 @@ sanitize: | need-test
 # has neither AVX-512 nor AMX.
 PROCESSOR_x86 := x86_64
 PROCESSOR_arm := aarch64
-PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*:ReferenceTest.*
+PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Types/*-Backward.AddsEvery*:Exp2.Every*:*APowerOfTwoOrASign*:Cpu/Each*OnRandom*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*OnEveryKind*:Cpu/Each*OnOdd*:Cpu/Each*OnMixed*:Cpu/Each*AnyLength*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*ALong*:Cpu/Each*Number*:Cpu/Each*Rounds*:Cpu/Each*SomeOf*

@@ -160,17 +160,6 @@ TEST_F(BenchOnGpu, OneRunTakesWhatTheRowSays) {
     }
 }
 
-TEST_F(BenchOnGpu, ColdSamplesAndTheWallClockRunToo) {
-    const auto workbench = gpu_workbench();
-    Cell cell = cell_of("f32", false);
-    cell.passes[1] = cell.passes[2] = false;
-    cell.rules.cold = true;
-    EXPECT_EQ(measured(cell, *workbench).of(Pass::forward).seconds.size(), 2);
-    cell.rules.cold = false;
-    cell.rules.timing = Timing::wall;
-    EXPECT_EQ(measured(cell, *workbench).of(Pass::forward).seconds.size(), 1);
-}
-
 TEST_F(BenchOnGpu, SumsAreThoseOfTheEmulation) { EXPECT_EQ(gpu_sums({1000, 0.01f}), cpu_sums({1000, 0.01f})); }
 
 } // namespace

@@ -301,34 +301,6 @@ std::vector<float> values_of(const Problem& problem) {
     return in;
 }
 
-TEST_P(EachGpuBackwardKernel, DoublesWithTheGradientsThatItIsGiven) {
-    for (const Mask mask : kEveryMask) {
-        const Problem problem = backward_of({2, 2, 1, 130, 150, 64}, mask);
-        std::vector<float> in = values_of(problem);
-        std::vector<float> wanted = gradients(problem, in);
-        for (float& x : wanted) x *= 2;
-        const Matrix<float> dout = operand_at(problem, kBackward.inputs, 3, in.data(), 64);
-        for (int64_t batch = 0; batch < problem.batches; ++batch)
-            std::for_each(dout.of(batch, 0), dout.of(batch, 2), [](float& x) { x *= 2; });
-        EXPECT_TRUE(same_bytes(wanted, gradients(problem, in)));
-    }
-}
-
-TEST_P(EachGpuBackwardKernel, OfBatchesInAnotherOrderIsThatOfEach) {
-    const Problem problem = backward_of({7, 2, 1, 70, 50, 20}, Mask::causal);
-    const std::vector<float> in = values_of(problem);
-    const std::vector<float> out = gradients(problem, in);
-    std::vector<float> turned_in(in.size());
-    std::vector<float> turned_out(out.size());
-    const size_t in_floats = problem.batch_input_floats();
-    const size_t out_floats = problem.batch_output_floats();
-    for (size_t batch = 0; batch < 7; ++batch) {
-        std::copy_n(in.data() + batch * in_floats, in_floats, turned_in.data() + (6 - batch) * in_floats);
-        std::copy_n(out.data() + batch * out_floats, out_floats, turned_out.data() + (6 - batch) * out_floats);
-    }
-    EXPECT_TRUE(same_bytes(turned_out, gradients(problem, turned_in)));
-}
-
 TEST_P(EachGpuBackwardKernel, OfZerosIsPositiveZero) {
     for (const Mask mask : kEveryMask) {
         const Problem problem = backward_of({2, 4, 2, 130, 66, 64}, mask);

@@ -6,9 +6,6 @@
 #include <limits>
 #include <set>
 
-#include "src/gpu/common/forward_args.h"
-#include "src/gpu/f32/backward/gradient_args.h"
-
 namespace hw4::gpu {
 namespace {
 
@@ -151,47 +148,6 @@ TEST(ChooseKernel, StaysWithinTheContract) {
     EXPECT_EQ(chosen({1, 1, 64}, kPascal, kFixed), "");
 }
 
-// A row is all that a new kernel needs, be it of a new contract or a new operation; and others are chosen as before.
-TEST(ChooseKernel, KnowsKernelsFromTheTableAlone) {
-    const Contract other_contract = kF32;
-    const Operation other_operation = kForward;
-    const auto plan = [](const Problem&, const Device&) { return Plan{}; };
-    const auto idle_plan = [](const Problem&, const Device&) {
-        Plan made;
-        made.pays = false;
-        return made;
-    };
-    const auto launch = [](const Launch&, cudaStream_t) {};
-    const auto row = [&](const char* name, const Operation& does, const Contract& under) {
-        return Kernel{name, "", &does, &under, {}, plan, launch};
-    };
-    std::vector<Kernel> table = kernels();
-    table.push_back(row("first of a contract", kForward, other_contract));
-    table.push_back(row("last of a contract", kForward, other_contract));
-    table.push_back(row("does not pay", kForward, other_contract));
-    table.back().plan = idle_plan;
-    table.push_back(row("of an operation", other_operation, kF32));
-
-    const Problem forward{4, 16384, 64};
-    Problem other = forward;
-    other.operation = &other_operation;
-    EXPECT_STREQ(choose_kernel(forward, kH200, other_contract, table)->name, "last of a contract");
-    EXPECT_STREQ(choose_kernel(other, kH200, kF32, table)->name, "of an operation");
-    EXPECT_EQ(choose_kernel(other, kH200, other_contract, table), nullptr);
-    EXPECT_STREQ(choose_kernel(forward, kH200, kF32, table)->name, "drawn_tiles");
-    EXPECT_STREQ(choose_kernel(forward, kH200, kFixed, table)->name, "wgmma_shares");
-    EXPECT_EQ(find_kernel("of an operation", table), &table.back());
-}
-
-TEST(KernelTable, HasTheKernelsOfAContractAndAnOperationTogether) {
-    std::vector<Kernel> grouped;
-    for (const Contract* contract : contracts())
-        for (const Operation* operation : kOperations)
-            for (const Kernel& kernel : kernels_of(*contract, *operation)) grouped.push_back(kernel);
-    ASSERT_EQ(grouped.size(), kernels().size());
-    for (size_t i = 0; i < grouped.size(); ++i) EXPECT_STREQ(grouped[i].name, kernels()[i].name);
-}
-
 // A build for older cards only runs on newer ones as PTX: kernels whose code it does not have must not be taken.
 TEST(CodeArch, IsTheNewestTheCardRuns) {
     EXPECT_EQ(code_arch(90, {{75, 80, 90}, 90}), 90);
@@ -228,114 +184,6 @@ TEST(PlanOf, RefusesMoreRowsThanAGridHas) {
     }
 }
 
-constexpr size_t kRoom = 3 * 5000 * 64; // for the largest of what follows
-
-TEST(ForwardArgs, AreWhatIsLaunched) {
-    Problem problem{3, 50, 7};
-    problem.heads = 6;
-    problem.kv_heads = 2;
-    problem.keys = 20;
-    std::vector<float> in(kRoom);
-    std::vector<float> out(kRoom);
-    float scratch = 0;
-    const ForwardArgs args = forward_args(launch_of(problem, kH200, in.data(), 8, out.data(), 9, &scratch));
-    EXPECT_EQ(args.q.at, in.data());
-    EXPECT_EQ(args.k.at, in.data() + size_t{6 * 50 * 8});
-    EXPECT_EQ(args.v.at, in.data() + size_t{(6 * 50 + 2 * 20) * 8});
-    EXPECT_EQ(args.out.at, out.data());
-    EXPECT_EQ(args.q.row, 8u);
-    EXPECT_EQ(args.out.row, 9u);
-    EXPECT_EQ(args.queries, 50);
-    EXPECT_EQ(args.keys, 20);
-    EXPECT_EQ(args.units, 18u);
-    EXPECT_EQ(args.kv_units(), 6u);
-    EXPECT_EQ(args.group.number(), 3u);
-    EXPECT_EQ(args.dim, 7);
-    EXPECT_EQ(args.scale.c, scale_for(7).c);
-    EXPECT_EQ(args.scratch, &scratch);
-}
-
-// Query rows that are not launched do not exist for a kernel.
-TEST(ForwardArgs, OfSomeQueriesBeginWithTheFirst) {
-    std::vector<float> in(kRoom);
-    std::vector<float> out(kRoom);
-    Launch launch = launch_of({1, 5000, 64}, kH200, in.data(), 64, out.data(), 64, nullptr);
-    launch.first_query = 4096;
-    launch.end_query = 2 * 4096;
-    const ForwardArgs args = forward_args(launch);
-    EXPECT_EQ(args.q.at, in.data() + size_t{4096 * 64});
-    EXPECT_EQ(args.out.at, out.data() + size_t{4096 * 64});
-    EXPECT_EQ(args.k.at, in.data() + size_t{5000 * 64});
-    EXPECT_EQ(args.queries, 5000 - 4096);
-    EXPECT_EQ(args.keys, 5000);
-}
-
-TEST(ForwardArgs, SayWhereAHeadIs) {
-    Problem problem{3, 50, 7};
-    problem.heads = 6;
-    problem.kv_heads = 2;
-    std::vector<float> in(kRoom);
-    std::vector<float> out(kRoom);
-    const Launch launch = launch_of(problem, kH200, in.data(), 8, out.data(), 9, nullptr);
-    const ForwardArgs args = forward_args(launch);
-    for (uint32_t unit = 0; unit < args.units; ++unit) {
-        const uint32_t kv_unit = args.kv_unit(unit);
-        EXPECT_EQ(kv_unit, unit / 6 * 2 + unit % 6 / 3);
-        EXPECT_EQ(args.q.of(unit), launch.in[0].as<const float>().of(unit / 6, unit % 6));
-        EXPECT_EQ(args.k.of(kv_unit), launch.in[1].as<const float>().of(unit / 6, unit % 6 / 3));
-        EXPECT_EQ(args.v.of(kv_unit), launch.in[2].as<const float>().of(unit / 6, unit % 6 / 3));
-        EXPECT_EQ(args.out.of(unit), launch.out[0].as<float>().of(unit / 6, unit % 6));
-    }
-    EXPECT_EQ(args.out.more, 0u) << "heads of the output follow one another through all batches";
-    const Launch plain = launch_of({3, 50, 7}, kH200, in.data(), 8, out.data(), 9, nullptr);
-    EXPECT_EQ(forward_args(plain).v.of(2), plain.in[2].as<const float>().of(2, 0));
-}
-
-// Its keys are all there are, and rows are left out by whole groups.
-TEST(GradientArgs, OfABlockOfKeysBeginWithTheFirst) {
-    std::vector<float> in(kRoom);
-    std::vector<float> out(kRoom);
-    Problem problem = key_block({1, 3000, 64}, 2112, 128);
-    const RowFacts facts{};
-    const auto args_of = [&] {
-        return gradient_args(launch_of(problem, kH200, in.data(), 64, out.data(), 64, nullptr), &facts);
-    };
-    const GradientArgs plain = args_of();
-    EXPECT_FALSE(plain.gives_dq());
-    EXPECT_EQ(plain.dk.at, out.data());
-    EXPECT_EQ(plain.dv.at, out.data() + size_t{128 * 64});
-    EXPECT_EQ(plain.forward.q.at, in.data());
-    EXPECT_EQ(plain.forward.k.at, in.data() + size_t{(3000 + 2112) * 64});
-    EXPECT_EQ(plain.forward.v.at, in.data() + size_t{(2 * 3000 + 2112) * 64});
-    EXPECT_EQ(plain.dout.at, in.data() + size_t{3 * 3000 * 64});
-    EXPECT_EQ(plain.forward.queries, 3000);
-    EXPECT_EQ(plain.forward.keys, 128);
-    EXPECT_EQ(plain.forward.sight.of(0), 128);
-    EXPECT_EQ(plain.first_seeing(127), 0);
-    EXPECT_EQ(plain.forward.seen_share(), 1);
-    problem.mask = Mask::causal;
-    const GradientArgs masked = args_of();
-    EXPECT_EQ(masked.forward.q.at, in.data() + size_t{2048 * 64});
-    EXPECT_EQ(masked.dout.at, in.data() + size_t{(3 * 3000 + 2048) * 64});
-    EXPECT_EQ(masked.forward.k.at, plain.forward.k.at);
-    EXPECT_EQ(masked.forward.queries, 3000 - 2048);
-    EXPECT_EQ(masked.forward.sight.of(2112 - 2048 - 1), 0);
-    EXPECT_EQ(masked.forward.sight.of(2112 - 2048), 1);
-    EXPECT_EQ(masked.first_seeing(127), 2112 - 2048 + 127);
-    EXPECT_EQ(masked.forward.seen_share(), problem.pairs() / ((3000 - 2048) * 128));
-}
-
-TEST(GradientArgs, OfRowsHaveNoGradientsOfKeys) {
-    std::vector<float> in(kRoom);
-    std::vector<float> out(kRoom);
-    const Problem problem = Problem{1, 3000, 64}.of_operation(kQueryGradients);
-    const GradientArgs args = gradient_args(launch_of(problem, kH200, in.data(), 64, out.data(), 64, nullptr), nullptr);
-    EXPECT_TRUE(args.gives_dq());
-    EXPECT_FALSE(args.gives_dk_dv());
-    EXPECT_EQ(args.forward.out.at, out.data());
-    EXPECT_EQ(args.forward.keys, 3000);
-}
-
 size_t scratch_bytes(const std::string& name, const Problem& problem) {
     return plan_by(name, problem, kH200).scratch_bytes;
 }
@@ -369,13 +217,6 @@ TEST(Scratch, IsEnoughForAPartOfTheBatches) {
                             << kernel.name;
                     }
     }
-}
-
-TEST(Scratch, OfFixedKernelsIsLittleMoreThanTheDigits) {
-    const size_t digits = scratch_bytes("wgmma_groups", {4, 16384, 64});
-    EXPECT_GT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits);
-    EXPECT_LT(scratch_bytes("wgmma_shares", {4, 16384, 64}), digits + (size_t{16} << 20));
-    EXPECT_EQ(scratch_bytes("wgmma_shares", {1, 100, 64}), scratch_bytes("wgmma_groups", {1, 100, 64}));
 }
 
 // Q, K, V and O with half the bytes where they are converted.
@@ -415,18 +256,6 @@ TEST(PlanOf, RefusesHeadsOfHalfPrecisionWithMoreRowsThanTheirNumbersHave) {
               "kernel wgmma_bf16 takes up to 1073741824 rows in a head, this case has 1073741825");
     problem.keys = int64_t{1} << 30;
     EXPECT_EQ(plan_by("wgmma_bf16", problem, kH200).why_not, "");
-}
-
-// Digits are made of each head of K and V once, however many heads share it.
-TEST(Scratch, OfFixedKernelsIsForTheHeadsOfKAndV) {
-    Problem problem{2, 300, 64};
-    const size_t of_one = scratch_bytes("mma_groups", problem);
-    problem.heads = 8;
-    EXPECT_EQ(scratch_bytes("mma_groups", problem), of_one);
-    problem.kv_heads = 4;
-    EXPECT_GT(scratch_bytes("mma_groups", problem), 3 * of_one);
-    problem.queries = 5000;
-    EXPECT_EQ(scratch_bytes("mma_groups", problem), scratch_bytes("mma_groups", {8, 300, 64}));
 }
 
 TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {

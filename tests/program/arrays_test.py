@@ -142,15 +142,6 @@ class BytesTest(ArraysTest):
         self.assert_same_bytes(gzip.decompress((self.dir / "o.npy.gz").read_bytes()),
                                npy_header(self.shape_of(SHAPES[1], "q")) + by_seq(case))
 
-    def test_a_longer_header(self):
-        case, arrays = self.made(SHAPES[1])
-        for path in arrays[1::2]:
-            data = path.read_bytes()
-            words = data[10:128].rstrip() + b" " * 500
-            path.write_bytes(data[:8] + struct.pack("<H", len(words)) + words + data[128:])
-        self.computed("hw4", *arrays, self.out)
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(case))
-
     def test_reports(self):
         case, arrays = self.made((2, 1, 1, 9, 12, 8))
         lse, report, trace = self.dir / "lse.npy", self.dir / "run.json", self.dir / "trace"
@@ -163,13 +154,6 @@ class BytesTest(ArraysTest):
         told = json.loads(report.read_text())
         self.assertEqual(told["input"], ", ".join(map(str, arrays[1::2])))
         self.assertEqual((told["output_crc32"], told["read_bytes"]), (crc_of(by_seq(case)), case.stat().st_size - 64))
-
-    def test_the_checksum_of_gradients_is_that_of_one_file(self):
-        shape, report = (3, 4, 2, 7, 40, 33), self.dir / "run.json"
-        case, arrays = self.made(shape, "--backward")
-        self.computed("hw4", "--json", report, *arrays, "--dq", self.dir / "1", "--dk", self.dir / "2", "--dv",
-                      self.dir / "3")
-        self.assertEqual(json.loads(report.read_text())["output_crc32"], crc_of(by_seq(case)))
 
 
 class RefusalTest(ArraysTest):
@@ -230,19 +214,6 @@ class RefusalTest(ArraysTest):
             self.spoil(name, self.array((2, 3, 6, 8)))
         self.assert_refused(BAD_DATA, r"with 3 heads, need a number that divides the 4 of ", *self.arrays, self.out,
                             names=self.dir / "k.npy")
-
-    def test_other_elements_and_orders(self):
-        for name, more, wanted in (
-                ("q", {"element": "<f8", "size": 8}, r"with elements '<f8', need '<f4' or '<f2': array\.astype\('<f4'\)"),
-                ("q", {"element": "|V2", "size": 2}, r"with elements '\|V2', need '<f4' or '<f2'"),
-                ("k", {"element": "<f2", "size": 2}, r"with elements '<f2', need '<f4': array\.astype\('<f4'\)"),
-                ("v", {"order": True}, r"with fortran_order True, need False: numpy\.ascontiguousarray"),
-                ("do", {"version": 3}, r"of version 3\.0, need 1\.0")):
-            path = self.dir / f"{name}.npy"
-            good = path.read_bytes()
-            path.write_bytes(self.array(self.shape_of(self.shape, name), **more))
-            self.assert_refused(BAD_DATA, wanted, *self.arrays, self.out, names=path)
-            path.write_bytes(good)
 
     def test_files_that_are_no_arrays(self):
         good = (self.dir / "k.npy").read_bytes()

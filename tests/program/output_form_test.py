@@ -12,7 +12,7 @@ import struct
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, IO_ERROR, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, crc_of, generated,
+from cli_test import (BAD_DATA, IO_ERROR, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, generated,
                       generated_by, hw4, limited, run, spoiled, write_zeros)
 
 setUpModule = cli_test.setUpModule
@@ -52,11 +52,6 @@ class GzipOutputTest(FormTest):
         case = generated(60, 256, 64)
         packed = self.computed(self.dir / "a.gz", case=case)
         self.assert_same_bytes(gzip.decompress(packed), by_seq(case))
-
-    def test_the_checksum_is_that_of_the_numbers(self):
-        report = self.dir / "run.json"
-        self.computed(self.dir / "a.gz", "--json", report)
-        self.assertEqual(json.loads(report.read_text())["output_crc32"], crc_of(by_seq(self.case)))
 
     def test_an_old_one_survives(self):
         out = self.dir / "a.gz"
@@ -122,15 +117,6 @@ class NpyTest(FormTest):
                                       r"row 49", short, self.out)
         cut = self.file(npy_header((3, 3, 50, 8))[:60], "cut.npy")
         self.assert_refused(BAD_DATA, r"header truncated: got 60 of 128 bytes \(\.npy\)", cut, self.out)
-
-    def test_headers_that_numpy_does_not_write(self):
-        good = self.array().read_bytes()
-        for wanted, old, new in ((r"whose header has no closing brace$", b"}", b" "),
-                                 (r"whose header has 'shape' twice$", b", }", b", 'shape': (1, 3, 50, 24)}"),
-                                 (r"whose header has 'descr' twice$", b"{", b"{'descr': '<f4', ")):
-            words = good[10:128].replace(old, new)
-            path = self.file(good[:8] + struct.pack("<H", len(words)) + words + good[128:], "spoiled.npy")
-            self.assert_refused(BAD_DATA, wanted, path, self.out, names=path)
 
     def test_backward(self):
         path = self.array(shape=(3, 3, 50, 8))

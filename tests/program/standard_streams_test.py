@@ -15,7 +15,7 @@ import unittest
 
 import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest,
-                      bad_files, by_seq, counting, crc_of, generated)
+                      bad_files, by_seq, counting, generated)
 
 HW4, SEQ = ("hw4", "--device", "cpu"), ("seq",)
 GENERATE = ("generate", "--shape", "40,512,64")  # more than a pipe holds
@@ -251,24 +251,6 @@ class ManyCasesTest(StreamTest):
 
 
 class ReportTest(StreamTest):
-    def test_alone_on_standard_output(self):
-        path = generated(2, 33, 7)
-        for option, field in (("--json", "queries"), ("--trace", "traceEvents")):
-            with self.subTest(option):
-                done = run(*HW4, "--time", option, "-", path, self.out, cwd=self.dir)
-                self.assertEqual(done.returncode, OK, done.stderr)
-                self.assertIn(field, json.loads(done.stdout))
-                self.assertRegex(done.stderr, r"(?s)\(B, N, d\): .*\nTime: .*\n  total ")
-                self.assert_only_these("case.out")
-
-    def test_of_standard_streams(self):
-        path = generated(5, 100, 33)
-        report = self.dir / "run.json"
-        done = run(*HW4, "--json", report, "-", "-", input=path.read_bytes())
-        self.assertEqual(done.returncode, OK, done.stderr)
-        self.assert_same_bytes(done.stdout, by_seq(path))
-        told = json.loads(report.read_text())
-        self.assertEqual((told["input"], told["output_crc32"]), ("-", crc_of(by_seq(path))))
 
     def test_only_one_can_have_it(self):
         path = self.file(counting(1, 4, 3))

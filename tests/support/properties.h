@@ -185,28 +185,6 @@ TEST_P(Properties, TheMeanOfWholeNumbersIsExactWhereNIsAPowerOfTwo) {
     }
 }
 
-// A constant is its own mean: within one unit in the last place where the sums are exact, as in floats; fixed rounds
-// the values of a tile in units of the largest.
-TEST_P(Properties, AConstantColumnOfVComesOutWithinAnUlp) {
-    for (const Problem& problem : problems()) {
-        Matrices test(problem, CaseKind::uniform);
-        const auto constant = [](size_t column) { return static_cast<float>(column % 200 + 1) * -0.375f; };
-        test.scale(kK, 0.0f).each(kV, [&](float& x, size_t, size_t column) { x = constant(column); });
-        const std::vector<float> out = attend(test);
-        const double largest = largest_magnitude(test.matrix(0, kV), test.dim());
-        for (size_t i = 0; i < out.size(); ++i) {
-            const float c = constant(i % test.dim());
-            if (!in_floats()) {
-                ASSERT_NEAR(out[i], c, fixed_rounding_of_values(*GetParam().contract, largest, problem.queries))
-                    << place(test) << ", " << i;
-                continue;
-            }
-            ASSERT_GE(out[i], std::nextafter(c, -HUGE_VALF)) << place(test) << ", " << i;
-            ASSERT_LE(out[i], std::nextafter(c, HUGE_VALF)) << place(test) << ", " << i;
-        }
-    }
-}
-
 // With weights of all sizes both sums of the quotient are rounded, 64 and N/64 times above, 3, N/32 and 3 times below.
 TEST_P(Properties, AConstantColumnOfVComesOutWithinTheRoundingOfTheSums) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::brink, CaseKind::climb})

@@ -63,14 +63,6 @@ class BoundsTest(unittest.TestCase):
                 unittest.mock.patch.object(sys, "argv", self.words(*more)), contextlib.redirect_stdout(said):
             return self.program.bounds(self.program.parse_arguments()), said.getvalue()
 
-    def run_itself(self, *more):
-        """Without PyTorch."""
-        (self.dir / "torch.py").write_text("raise ImportError('not here')\n")
-        done = subprocess.run([sys.executable, BOUNDS, *self.words(*more)[1:]], capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": str(self.dir), "PYTHONDONTWRITEBYTECODE": "1"})
-        self.assertEqual(self.table.read_text(), HEADER)
-        return done.returncode, done.stdout + done.stderr
-
     def rows(self):
         return {key: (row.revision, row.largest) for key, row in read_bounds(str(self.table)).rows.items()}
 
@@ -97,19 +89,6 @@ class BoundsTest(unittest.TestCase):
                              (code, f"a1: bf16 0.3, fp16 {said}\n"))
         self.assertEqual([largest for _, largest in self.rows().values()], [(0.3,), (1e308,)])
 
-    def test_a_case_that_fails_is_named_and_the_rest_goes_on(self):
-        def fail(case, element):
-            if case.name == "a1":
-                raise flash_errors.NotMeasured("it was not that")
-            return 0.25
-
-        (self.dir / "cases.tsv").write_text(CASES.replace("c1\t2\t3\t4\tuniform", "c1\t2\t3\t4\tnonsense"))
-        with contextlib.redirect_stderr(io.StringIO()) as complaint:
-            code, said = self.run_with(fail, "--contract", "bf16")
-        self.assertEqual((code, said), (2, "a1: bf16 1e+308\ng1: bf16 0.3,0.6,0.9\n"))
-        self.assertRegex(complaint.getvalue(), r"\Abounds: a1, bf16: it was not that\n"
-                                               r"bounds: c1, not made: generate: exit code 64: .*nonsense.*\n\Z")
-
     def test_the_table_has_what_was_made_before_a_run_is_cut(self):
         def cut(case, element):
             if case.name == "g1":
@@ -132,13 +111,6 @@ class BoundsTest(unittest.TestCase):
         for wrong in (dict(error=0.5, reach=3.0), dict(error=2.0 ** -117, reach=0.0)):
             with self.assertRaisesRegex(flash_errors.NotMeasured, "an error of .* beside sums of up to .* is no rounding"):
                 require(**wrong)
-
-    def test_without_pytorch(self):
-        self.assertEqual(self.run_itself(), (69, "bounds: no PyTorch: not here\n"))
-
-    def test_a_contract_that_promises_bytes(self):
-        self.assertEqual(self.run_itself("--contract", "f32"),
-                         (2, "bounds: contract f32 is not compared by bound: need one that is\n"))
 
 
 MULTIPROCESSORS = 3

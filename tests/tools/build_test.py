@@ -62,13 +62,6 @@ class Flags(Workplace):
             by_hand = [line for line in source if " nvcc " in line]
         self.assertEqual([" -fmad=false " in line for line in by_hand], [True])
 
-    def test_settings_that_are_none(self):
-        for setting, words in (("MPI=on", "MPI must be yes or no, got: on."),
-                               ("MPI=yes MPICC=none", "needs none, which")):
-            done = self.make("-n", "CUDA=no", *setting.split(), "all")
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(words, done.stderr)
-
 
 class Complete(Workplace):
     """BIN/hw4 has the GPU engine, also where make run and make test leave it out: where there is no GPU."""
@@ -150,25 +143,6 @@ class Install(Workplace):
         self.installed(f"DESTDIR={self.folder}/stage", "PREFIX=/usr")
         self.assertEqual(self.found_under(f"{self.folder}/stage/usr"), self.FILES)
 
-    def test_completion(self):
-        self.installed(f"PREFIX={self.folder}/prefix")
-        script = f"{self.folder}/prefix/share/bash-completion/completions/hw4"
-        asking = ('source "$1"; program=$2; word=$3; before=$4; shift 4; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
-                  '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
-
-        def completed(*words):
-            done = self.run_command("bash", "-c", asking, "bash", script, f"{self.folder}/prefix/bin/hw4", words[-1],
-                                    words[-2], *words)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            return done.stdout.split()
-        self.assertEqual(completed("hw4", "--list"), ["--list-kernels"])
-        self.assertEqual(completed("hw4", "--contract", ""), ["f32", "fixed", "fixed16", "bf16", "fp16"])
-        self.assertIn("generic", completed("hw4", "--kernel", "g"))
-        self.assertEqual(completed("hw4", f"{self.folder}/pre"), [f"{self.folder}/prefix"])
-        self.assertEqual(completed("hw4", "ben"), ["bench"])
-        self.assertLessEqual({"--batch_size", "--resume"}, set(completed("hw4", "bench", "--")))
-        self.assertNotIn("--copies", completed("hw4", "bench", "--"))
-        self.assertIn("fixed16", completed("hw4", "bench", "--impl", ""))
 
 
 class Mutants(Workplace):

@@ -70,11 +70,6 @@ class FilesFromElsewhere(Workplace):
         late = self.judge("--limit", "0.01", "mine", hw4="time.sleep(60)")
         self.assertEqual((late.returncode, verdicts(late.stdout)), (1, [["TLE", "mine"]]))
 
-    def test_inputs_without_an_ending(self):
-        for name in ("a1", "mine"):
-            os.rename(os.path.join(self.cases, name + ".in"), os.path.join(self.cases, name))
-        self.assertEqual(verdicts(self.judge().stdout), [["AC", "a1"], ["AC", "mine"]])
-
     def test_the_judge_makes_no_input_for_a_given_output(self):
         os.remove(os.path.join(self.cases, "a1.in"))
         done = self.judge("a1", hw4="mark('ran')")
@@ -88,13 +83,6 @@ class FilesFromElsewhere(Workplace):
         self.assertEqual(done.stderr, "judge: note: the table has other shapes for a2; those of the files count\n")
         write(os.path.join(self.cases, "a2.in"), struct.pack("<3i", 1, 0, 2) + bytes(120))
         self.assertIn("a2.in: the header has a size below 1\n", self.judge("a2").stdout)
-
-    def test_tolerances(self):
-        moved = MOVED.replace("MOVE", "value * 1e-3 + 1e-3")
-        for options, verdict in ((["--atol", "5e-3"], "AC"), (["--rtol", "2e-3"], "WA"), ([], "WA"),
-                                 (["--atol", "1.1e-3", "--rtol", "1.1e-3"], "AC")):
-            with self.subTest(options=options):
-                self.assertEqual(verdicts(self.judge("mine", *options, hw4=moved).stdout), [[verdict, "mine"]])
 
     def test_files_that_are_no_case(self):
         for data, message in ((b"", "mine.in: is empty, need a header of 12 bytes\n"),
@@ -156,14 +144,6 @@ class ProgramsFromElsewhere(Workplace):
         done = self.run_judge("--device", "cpu", "a1", hw4="mark('ran')")
         self.assertEqual((done.returncode, done.stdout, self.marks()), (2, "", []))
         self.assertIn("is told its input and output alone; --device only reaches the hw4 in --bin\n", done.stderr)
-
-    def test_the_last_of_both_streams_when_one_fails(self):
-        talk = "print('\\n'.join(f'line {n}' for n in range(9)), flush=True)\nsys.stderr.write('one\\nCUDA: bad\\n')\n"
-        said = self.expect("RE", hw4=talk + "sys.exit(1)")
-        self.assertIn("exit code 1: CUDA: bad\n" + "".join(f"        stdout: line {n}\n" for n in range(4, 9)) +
-                      "        stderr: one\n        stderr: CUDA: bad\n", said)
-        self.assertIn("        stdout: line 8\n", self.expect("NO-OUT", hw4=talk))
-        self.assertNotIn("line 8", self.expect("AC", hw4=talk + "put(GOOD)", exit_code=0))
 
     def test_however_much_it_says_only_the_end_is_kept(self):
         talk = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"  # of files, not pipes
@@ -333,45 +313,10 @@ class Students(Workplace):
             self.assertEqual([rows[name][column] for column in ("not_passed", "a1", "a1_s", "a1_error")],
                              [why, "BUILD", "", ""])
 
-    def test_a_link_to_our_hw4_is_a_students_program(self):
-        shutil.rmtree(self.path("class"))
-        self.add("max", f"hw4:\n\tln -s {HW4} hw4\n")
-        done = self.judge("--device", "cpu", "a1")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("max: is told its input and output alone; --device only reaches the hw4 in --bin\n", done.stderr)
-        self.assertEqual(os.listdir(self.path("class/max")).count("hw4"), 0, "said before anything is built")
-
-    def test_fail_fast_skips_no_program_that_did_not_build(self):
-        done = self.judge("--fail-fast", "--csv", "-", "a1", "a2")
-        rows = {row["program"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
-        self.assertEqual([(name, rows[name]["a1"], rows[name]["a2"]) for name in ("Ada Lovelace", "bob")],
-                         [("Ada Lovelace", "WA", "SKIP"), ("bob", "BUILD", "BUILD")])
-
     def test_a_make_that_does_not_end(self):
         shutil.rmtree(self.path("class"))
         self.add("eve", "hw4:\n\tsleep 60\n")
         self.assertIn("\neve\ndid not build: make took longer than 0.1 s\n", self.judge("--build-limit", "0.1").stdout)
-
-
-class SeveralPrograms(Workplace):
-    def judge_three(self, *arguments, names=("a1", "a2")):
-        """A good one, one that is wrong on a2, one that was not built."""
-        programs = [self.program("ada", self.judged("put(GOOD)")),
-                    self.program("bob", self.judged("mark(NAME); put(GOOD if NAME == 'a1' else bytes(len(GOOD)))")),
-                    self.path("eve")]
-        return self.run_judge(*(word for program in programs for word in ("--hw4", program)), *arguments, *names)
-
-    def test_a_row_for_each_in_csv_and_json(self):
-        report = self.path("run.json")
-        rows = list(csv.DictReader(io.StringIO(self.judge_three("--csv", "-", "--json", report).stdout)))
-        self.assertEqual([(row["program"], row["passed"], row["failed"], row["not_passed"]) for row in rows],
-                         [(self.path("ada"), "2", "0", ""), (self.path("bob"), "1", "1", "a2:WA"),
-                          (self.path("eve"), "0", "2", "a1:RE a2:RE")])
-        document = json.loads(read(report))
-        self.assertEqual([row["not_passed"] for row in document["programs"]],
-                         [{}, {"a2": "WA"}, {"a1": "RE", "a2": "RE"}])
-        self.assertEqual([(case["program"], case["name"]) for case in document["cases"]][:2],
-                         [(self.path("ada"), "a1"), (self.path("bob"), "a1")])
 
 
 class ReferenceCache(Workplace):
@@ -440,16 +385,6 @@ class BeforeAndAfter(Workplace):
             "1.41 times as fast in the geometric mean of 2 cases that passed both times",
             "1 now pass, 0 no longer pass"]))
         self.assertEqual(self.compare(new, old).returncode, 1, "t03 no longer passes")
-
-    def test_files_that_are_no_results(self):
-        good = self.results("good.json", ("t01", "AC", 1.0))
-        for data, message in ((b"{", "not a file that judge --json has written"), (b"[]", "not a file that"),
-                              (b'{"cases": [{"name": 3}]}', "not a file that"), (b'{"cases": []}', "no cases")):
-            with self.subTest(data[:80]):
-                done = self.compare(good, write(self.path("bad.json"), data))
-                self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertRegex(done.stderr, rf"\Ajudge: .*bad.json: {message}.*\n\Z")
-        self.assertIn("none: No such file", self.compare(good, self.path("none")).stderr)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import io
 import json
 import math
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -32,7 +31,7 @@ from builder import schema  # noqa: E402
 from case_table import TableError  # noqa: E402
 from given_cases import case_of  # noqa: E402
 from cells import HISTORICAL, STEPS  # noqa: E402
-from document import CANNOT_WRITE, Document, Failed, command_line, without_folders  # noqa: E402
+from document import Failed  # noqa: E402
 from program_module import program_as_module  # noqa: E402
 from shapes import problems_of  # noqa: E402
 
@@ -93,10 +92,6 @@ class Cells(unittest.TestCase):
         for word in ("t99", "4,16384", "0,1,1", "4,0,64,64"):
             with self.assertRaises(TableError):
                 problems_of([word])
-
-    def test_seq_is_timed_on_as_many_batches_as_take_a_while(self):
-        cases = runners.plain_cases(["t01", "t11", "t20", "t27"])
-        self.assertEqual([runners.batches_of(case) for case in cases], [320, 2862, 6, 1])
 
     def test_bars(self):
         self.assertEqual(bars.least_met({"a": {"x": 2, "y": 1}, "b": {"x": 1}}, {
@@ -188,9 +183,6 @@ class OnTheCpu(Workplace):
         self.assertEqual([(event["purpose"], event["bytes"], event["taken"]) for event in track["events"]],
                          [("inputs", 1536, 1), ("O", 512, 1), ("scores", 2048, 1), ("scores", 2048, -1), ("O", 512, -1),
                           ("inputs", 1536, -1)])
-
-    def test_sums_in_several_types(self):
-        self.check("accumulate", self.measured("accumulate", devices=("cpu",)))
 
     def test_seq(self):
         document = self.measured("sequential", shapes=("e03", "e05"))
@@ -312,52 +304,6 @@ class WithGpu(Workplace):
         self.check("half_errors", self.small("half_errors", seeds={"2,256,64": 0}))
 
 
-# ---- What every file says of its origin
-
-
-class Documents(Workplace):
-    def write(self, name, text):
-        (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.dir / name).write_text(text)
-
-    def test_no_name_of_a_folder(self):
-        for text, wanted in ((f"cannot open {ROOT}/hw4: none", "cannot open hw4: none"), (str(ROOT), "."),
-                             ("g++ -I/opt/a/include -ccbin /opt/gcc/bin/g++", "g++ -Iinclude -ccbin g++"),
-                             ("--json=/home/me/x.json", "--json=x.json"), ("10 GB/s, a / b", "10 GB/s, a / b"),
-                             ({"a": [{"b": f"{ROOT}/x"}, ("/tmp/y/z",)], "n": 1}, {"a": [{"b": "x"}, ["z"]], "n": 1})):
-            self.assertEqual(without_folders(text), wanted)
-        self.assertEqual(command_line([f"{ROOT}/report/x", "--json", f"{ROOT}/report/data/k.json.partial", "t28"]),
-                         ["report/x", "--json", "report/data/k.json", "t28"])
-
-    def test_where_it_comes_from(self):
-        self.write("build/cpp-command", "g++ -std=c++17  -O3 -ffp-contract=off; g++  -Wl,-z,now\n")
-        with mock.patch.object(platform, "node", return_value="a-telling-name"):
-            Document(self.dir / "data/out.json", build=self.dir / "build", note=f"{self.dir}/a/b").write(complete=True)
-        text = (self.dir / "data/out.json").read_text()
-        for name in ("a-telling-name", str(ROOT), str(self.dir)):
-            self.assertNotIn(name, text)
-        told = json.loads(text)
-        self.assertEqual(told["build"], {"cpp": "g++ -std=c++17 -O3 -ffp-contract=off", "cu": None})
-        self.assertGreater(told["wall_seconds"], 0)
-        with self.assertRaises(Failed) as failure:
-            Document(self.dir / "data/out.json/in_the_way").write()
-        self.assertEqual(failure.exception.code, CANNOT_WRITE)
-
-    def test_generated_files_do_not_make_the_sources_dirty(self):
-        def git(*arguments):
-            settings = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
-            subprocess.run(["git", "-C", self.dir, *settings, *arguments], check=True, capture_output=True)
-        git("init", "-q")
-        self.write("hw4.cu", "one\n")
-        git("add", ".")
-        git("commit", "-q", "-m", "one")
-        for name in ("report/data/new.json.partial", "report/figures/a.svg", "report/report.md"):
-            self.write(name, "changed\n")
-        self.assertFalse(provenance.git_state(str(self.dir))["dirty"])
-        self.write("hw4.cu", "two\n")
-        self.assertTrue(provenance.git_state(str(self.dir))["dirty"])
-
-
 # ---- The program
 
 
@@ -431,22 +377,6 @@ class Program(Workplace):
                          ["old", "old", "new"])
         self.assertEqual(json.loads((self.dir / "data" / f"{self.ONE}.json.partial").read_text())["measured"], "new")
         self.assertEqual([json.loads((self.dir / "data" / trace).read_text()) for trace in self.TRACES], ["old"] * 2)
-
-    def test_whatever_a_step_raises_is_its_own_failure(self):
-        for error, said in ((OSError(28, "No space left"), r"OSError: \[Errno 28\] No space left"),
-                            (KeyError("B"), "KeyError: 'B'"), (ValueError("one\ntwo"), "ValueError: one"),
-                            (AssertionError(), "AssertionError"), (SystemExit(2), "SystemExit: 2")):
-            with self.subTest(said), contextlib.redirect_stdout(io.StringIO()) as shown:
-                self.failing = {self.TWO: error}
-                self.assertEqual(self.run_program("--again", exit_code=1), [self.TRACED, self.TWO, self.ONE])
-                self.assertRegex(shown.getvalue(), rf"(?m)^{self.TWO} +MISSING: {said}$")
-
-    def test_either_folder_of_programs(self):
-        for variable, build_folder in (("HW4_BUILD", self.dir), ("HW4_BIN", ROOT / "build")):
-            others = {name: value for name, value in os.environ.items() if name not in ("HW4_BIN", "HW4_BUILD")}
-            with self.subTest(variable), mock.patch.dict(os.environ, {**others, variable: str(self.dir)}, clear=True):
-                self.run_program("--again", "--only", self.ONE)
-                self.assertEqual((self.dir / "build_folder").read_text(), str(build_folder))
 
     def test_refusals(self):
         self.assertEqual(self.run_program("--only", "kernel", exit_code=2), [])

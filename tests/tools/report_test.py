@@ -59,18 +59,6 @@ class Templates(unittest.TestCase):
             self.assertRegex(str(caught.exception), "^x.md:2: ")
             self.assertIn(words, str(caught.exception))
 
-    def test_readme_keeps_what_is_not_between_markers(self):
-        text = "1\n<!-- begin a (make report) -->\nold\n<!-- end a -->\n2\n"
-        filled = layout.fill(text, {"a": "new\nlines\n"}, "R")
-        self.assertEqual(filled, text.replace("old", "new\nlines"))
-        for wrong in (text.replace("begin a", "begin c"), text.replace("<!-- end a -->\n", ""), text + text, "1\n"):
-            with self.assertRaises(Failed):
-                layout.fill(wrong, {"a": "new"}, "R")
-        words = " ".join(["word"] * 60)
-        wrapped = layout.wrap(f"{words}\n\n| {words} |\n\n```\n{words}\n```\n")
-        self.assertEqual(max(map(len, wrapped.split("\n\n")[0].split("\n"))), 119)
-        self.assertTrue(wrapped.endswith(f"\n\n| {words} |\n\n```\n{words}\n```\n"))
-
 
 class Folder(unittest.TestCase):
     """A copy of the committed data."""
@@ -287,11 +275,6 @@ class Published(unittest.TestCase):
         self.assertIn("plain_rows", listed)
         self.assertEqual(list(sources.ideas()), listed)
 
-    def test_every_fact_can_be_named_and_printed(self):
-        for path, value in facts.listed(self.facts):
-            self.assertRegex(path, r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$")
-            self.assertIsInstance(value, (int, float, str, type(None)), path)
-
 
 def python_with_matplotlib():
     """One that has the pinned version: this one, or the one that make report has made; else this one."""
@@ -322,11 +305,6 @@ class Committed(unittest.TestCase):
         self.assertEqual(len(found), 2)
         for line in found:
             self.assertRegex(line, r"\.md: line \d+ is .* should be ")
-
-    def test_figures_are_compared_without_places(self):
-        label = '<g><path d="M 1 2"/><text x="1" y="326.5" style="a">46.3</text></g>'
-        self.assertEqual(*map(figures.without_places, (label, label.replace("326.5", "326.9"))))
-        self.assertNotEqual(*map(figures.without_places, (label, label.replace("46.3", "46.4"))))
 
 
 if __name__ == "__main__":

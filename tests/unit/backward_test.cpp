@@ -1,5 +1,5 @@
 // The backward reference of f32: its numbers beside gradients in double and differences of forward, its bytes
-// beside sums that are formed one by one in the order of the contract, and what must hold exactly.
+// beside sums that are formed one by one in the order of the contract.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -278,7 +278,8 @@ void expect_one_by_one(const Problem& problem, const Distribution& values) {
 
 TEST(Backward, AddsEverythingInTheOrderOfTheContract) {
     for (const Problem& problem : telling_problems())
-        for (const CaseKind kind : {CaseKind::uniform, CaseKind::gtiny}) expect_one_by_one(problem, kind);
+        for (const CaseKind kind : {CaseKind::uniform, CaseKind::gtiny, CaseKind::gzero})
+            expect_one_by_one(problem, kind);
 }
 
 TEST(Backward, MeasuresWeightsAgainstForwardsLastReference) {
@@ -296,51 +297,6 @@ TEST(Backward, KnowsTheReferenceFromARowsStatistics) {
         EXPECT_EQ(std::tie(again.M, again.origin, again.bias, again.floor, again.raise_above),
                   std::tie(known.M, known.origin, known.bias, known.floor, known.raise_above))
             << score;
-    }
-}
-
-// ---- What must hold exactly
-
-// Where an input or an output of a batch begins.
-ptrdiff_t start_of(const Problem& problem, const List<Operand>& list, size_t which) {
-    int64_t rows = 0;
-    for (size_t i = 0; i < which; ++i) rows += problem.rows_of(list[i]);
-    return static_cast<ptrdiff_t>(rows * problem.dim);
-}
-
-TEST(Backward, OfZerosIsPositiveZero) {
-    for (const Mask mask : kEveryMask) {
-        const Problem problem = backward_of({2, 4, 2, 70, 66, 7}, mask);
-        const std::vector<float> got = computed(problem, values_of(problem, CaseKind::gzero));
-        EXPECT_TRUE(same_bytes(std::vector<float>(got.size()), got));
-    }
-}
-
-TEST(Backward, DoublesWithTheGradientsThatItIsGiven) {
-    const Problem problem = backward_of({2, 2, 1, 130, 130, 16}, Mask::causal);
-    std::vector<float> in = values_of(problem);
-    std::vector<float> wanted = computed(problem, in);
-    for (float& x : wanted) x *= 2;
-    const auto batch = static_cast<ptrdiff_t>(problem.batch_input_floats());
-    for (ptrdiff_t b = 0; b < problem.batches; ++b) {
-        const auto begin = in.begin() + b * batch;
-        std::for_each(begin + start_of(problem, kBackward.inputs, 3), begin + batch, [](float& x) { x *= 2; });
-    }
-    EXPECT_TRUE(same_bytes(wanted, computed(problem, in)));
-}
-
-// Queries from `first` on are given no gradient, so a key that only they see gets none either.
-TEST(Backward, OfKeysThatNobodyWithAGradientSeesIsPositiveZero) {
-    const Problem problem = backward_of({1, 1, 1, 200, 200, 5}, Mask::causal);
-    constexpr ptrdiff_t kFirst = 77;
-    std::vector<float> in = values_of(problem);
-    std::fill(in.begin() + start_of(problem, kBackward.inputs, 3) + kFirst * problem.dim, in.end(), 0.0f);
-    const std::vector<float> got = computed(problem, in);
-    for (const size_t which : {size_t{1}, size_t{2}}) {
-        const auto begin = got.begin() + start_of(problem, kBackward.outputs, which) + kFirst * problem.dim;
-        const std::vector<float> behind(begin, begin + (200 - kFirst) * problem.dim);
-        EXPECT_TRUE(same_bytes(std::vector<float>(behind.size()), behind)) << which;
-        EXPECT_NE(*(begin - 1), 0.0f);
     }
 }
 

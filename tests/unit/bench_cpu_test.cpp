@@ -141,58 +141,6 @@ TEST(BenchOnCpu, OperandsOfTheCellBeforeAreGoneBeforeFreeMemoryIsCounted) {
     EXPECT_EQ(workbench.kept_bytes, (std::vector<size_t>{0, 0}));
 }
 
-class CountingWorkbench : public FailingWorkbench {
-public:
-    CountingWorkbench() : FailingWorkbench([] {}) {}
-
-    double sample(Subject& subject, int launches) override {
-        launched += launches;
-        return FailingWorkbench::sample(subject, launches);
-    }
-    CardState state_under_load(Subject&, double) override {
-        ++loads;
-        return {};
-    }
-
-    int launched = 0;
-    int loads = 0; // for the card's clock
-};
-
-TEST(BenchOnCpu, OnceIsASingleLaunchAndNothingBesideIt) {
-    Cell cell = quick_cell("f32");
-    cell.passes[1] = cell.passes[2] = false;
-    for (const int repeats : {1, 2}) {
-        cell.rules.repeats = repeats;
-        CountingWorkbench workbench;
-        KeptData kept;
-        EXPECT_EQ(measure(cell, workbench, kept).of(Pass::forward).as_reference, true);
-        EXPECT_EQ(workbench.launched, repeats);
-        EXPECT_EQ(workbench.loads, repeats == 1 ? 0 : 1);
-    }
-}
-
-TEST(BenchOnCpu, AKernelRunsThePassesOfItsOperation) {
-    Cell cell = quick_cell("f32");
-    cell.kernel = "generic";
-    Row row = measured(cell);
-    EXPECT_EQ(row.of(Pass::forward).kernel, "generic");
-    EXPECT_EQ(row.of(Pass::backward).status, Status::unsupported);
-    cell.kernel = "backward_generic";
-    row = measured(cell);
-    EXPECT_EQ(row.of(Pass::forward).status, Status::unsupported);
-    EXPECT_EQ(row.of(Pass::forward_backward).kernel, "backward_generic");
-}
-
-TEST(BenchOnCpu, CountsWhatEachPassTakes) {
-    const Cell cell = quick_cell("naive");
-    const Row row = measured(cell);
-    const size_t matrix = 2 * 70 * 60 * sizeof(float);
-    const size_t scores = 2 * 3 * 70 * 70 * sizeof(float);
-    EXPECT_EQ(row.of(Pass::forward).peak_bytes, 4 * matrix + scores);
-    EXPECT_EQ(row.of(Pass::backward).before_backward_bytes, 5 * matrix + scores);
-    EXPECT_EQ(row.of(Pass::backward).peak_bytes, 8 * matrix + 2 * scores);
-}
-
 TEST(BenchOnCpu, OneRunTakesWhatTheRowSays) {
     for (const char* impl : {"naive", "f32"}) {
         std::vector<MemoryTrack> tracks;

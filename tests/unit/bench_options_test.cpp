@@ -54,13 +54,6 @@ TEST(BenchOptions, EveryCombination) {
     EXPECT_EQ(words_of(list.back()), "f32 B 1 H 32 N 512 d 64 causal warmup 5");
 }
 
-TEST(BenchOptions, ImplementationsWhateverTheirCase) {
-    EXPECT_EQ(implementation_named("HW4"), "f32");
-    EXPECT_EQ(implementation_named("Fixed16"), "fixed16");
-    EXPECT_EQ(implementation_named("flash2"), "");
-    for (const Contract* contract : contracts()) EXPECT_EQ(implementation_named(contract->name), contract->name);
-}
-
 TEST(BenchOptions, KernelsAreOfTheirContract) {
     const std::vector<Cell> list = cells({"--kernel", "generic,fixed_generic", "--batch_size", "1"});
     ASSERT_EQ(list.size(), 2);
@@ -100,12 +93,6 @@ TEST(BenchOptions, Shapes) {
         EXPECT_EQ(failure({"--shape", text}).code, ExitCode::usage) << text;
 }
 
-TEST(BenchOptions, OnceIsOneLaunchWithoutWarmUp) {
-    const std::vector<Cell> list = cells({"--once", "--preset", "course", "--impl", "f32"});
-    EXPECT_TRUE(list.front().rules.once());
-    EXPECT_FALSE(cells({}).front().rules.once());
-}
-
 TEST(BenchOptions, TheCourseIsThatOfTheTable) {
     std::ifstream table("testcases/cases.tsv");
     std::vector<std::array<int64_t, 3>> listed;
@@ -122,63 +109,51 @@ TEST(BenchOptions, TheCourseIsThatOfTheTable) {
     EXPECT_EQ(listed.size(), 30);
 }
 
-TEST(BenchOptions, AreRefused) {
-    const std::vector<Words> wrong = {{"--batch_size", "0"},
-                                      {"--impl", "magic"},
-                                      {"--preset", "lap5"},
-                                      {"--sep_len", "8"},
-                                      {"comapre"},
-                                      {"--kernel", "warp9"},
-                                      {"--kernel", "generic", "--impl", "fixed"},
-                                      {"--emb_dim", "100", "--num_heads", "3"},
-                                      {"--output", "r.txt"},
-                                      {"--output", "-", "--csv", "-"},
-                                      {"--resume"},
-                                      {"--resume", "--output", "-"},
-                                      {"--separate"},
-                                      {"--cold", "--timing", "wall"},
-                                      {"--preset", "cs336-flash", "--timing", "wall"},
-                                      {"--causal=maybe"},
-                                      {"--passes", "sideways"},
-                                      {"--repeats"},
-                                      {"--quiet=1"},
-                                      {"--memory", "8G"},
-                                      {"--memory", "m.json"},
-                                      {"--shape", "t28", "--seq_len", "8"},
-                                      {"--shape", "t28", "--preset", "fa2"},
-                                      {"--kernel-file", "k.so", "--resume", "--output", "r.json"},
-                                      {"--memory", "m.pickle", "--separate", "--device", "cpu"},
-                                      {"--memory", "m.pickle", "--resume", "--output", "r.json"},
-                                      {"--memory_limit", "8T"}};
-    for (const Words& words : wrong) EXPECT_EQ(failure(words).code, ExitCode::usage) << words.front();
-    EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one of them becomes a row
+// The words of a command line.
+Words words_in(const std::string& line) {
+    std::istringstream stream(line);
+    return {std::istream_iterator<std::string>(stream), {}};
 }
 
-TEST(BenchOptions, Compare) {
-    const CompareRequest request = parsed({"a.json", "b.json", "--threshold", "5%"}, parse_compare);
-    EXPECT_EQ(request.before, "a.json");
-    EXPECT_EQ(request.after, "b.json");
-    EXPECT_DOUBLE_EQ(request.threshold, 0.05);
-    EXPECT_EQ(failure_of([] { parsed({"a.json"}, parse_compare); }),
-              (Failure{ExitCode::usage, "compare needs OLD and NEW, got 1 name; see bench --help"}));
+TEST(BenchOptions, AreRefused) {
+    for (const char* line : {"--batch_size 0",
+                             "--impl magic",
+                             "--preset lap5",
+                             "--sep_len 8",
+                             "comapre",
+                             "--kernel warp9",
+                             "--kernel generic --impl fixed",
+                             "--emb_dim 100 --num_heads 3",
+                             "--output r.txt",
+                             "--output - --csv -",
+                             "--resume",
+                             "--resume --output -",
+                             "--separate",
+                             "--cold --timing wall",
+                             "--preset cs336-flash --timing wall",
+                             "--causal=maybe",
+                             "--passes sideways",
+                             "--repeats",
+                             "--quiet=1",
+                             "--memory 8G",
+                             "--memory m.json",
+                             "--shape t28 --seq_len 8",
+                             "--shape t28 --preset fa2",
+                             "--kernel-file k.so --resume --output r.json",
+                             "--memory m.pickle --separate --device cpu",
+                             "--memory m.pickle --resume --output r.json",
+                             "--memory_limit 8T"})
+        EXPECT_EQ(failure(words_in(line)).code, ExitCode::usage) << line;
+    EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one of them becomes a row
 }
 
 AllreduceRequest allreduce(const Words& words) { return parsed(words, parse_allreduce); }
 GradientsRequest gradients(const Words& words) { return parsed(words, parse_gradients); }
 
-TEST(AllreduceOptions, Lists) {
-    const AllreduceRequest request = allreduce({"--sizes", "4,1g", "--via", "ordered,nccl", "--contributions", "12"});
-    EXPECT_EQ(request.sizes, (std::vector<int64_t>{4, 1 << 30}));
-    EXPECT_EQ(request.vias, (std::vector<Via>{Via::ordered, Via::nccl}));
-    EXPECT_EQ(request.contributions, 12);
-}
-
 TEST(AllreduceOptions, RefusesAllElse) {
-    const std::vector<Words> wrong = {{"--sizes", "3"},    {"--via", "gloo"},   {"--contributions", "0"},
-                                      {"--warmup", "1,2"}, {"--output", "r"},   {"x"},
-                                      {"--model", "71m"},  {"--buckets", "1m"}, {"--csv", "r.csv"}};
-    for (const Words& words : wrong)
-        EXPECT_EQ(failure_of([&] { allreduce(words); }).code, ExitCode::usage) << words.front();
+    for (const char* line : {"--sizes 3", "--via gloo", "--contributions 0", "--warmup 1,2", "--output r", "x",
+                             "--model 71m", "--buckets 1m", "--csv r.csv"})
+        EXPECT_EQ(failure_of([&] { allreduce(words_in(line)); }).code, ExitCode::usage) << line;
 }
 
 TEST(GradientsOptions, ModelsWaysAndBuckets) {

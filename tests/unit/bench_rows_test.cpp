@@ -69,15 +69,6 @@ TEST(BenchRow, StatusIsOkWhereAPassRanAndNoneFailed) {
     EXPECT_EQ(row_without(small_cell(), Status::oom, "why").reason(), "why");
 }
 
-TEST(BenchRow, FlopsAreLab5s) {
-    Cell cell = small_cell();
-    EXPECT_EQ(flops_of(cell, Pass::forward), 4.0 * 2 * 128 * 128 * 4 * 32);
-    cell.causal = true;
-    EXPECT_EQ(flops_of(cell, Pass::forward), 2.0 * 2 * 128 * 128 * 4 * 32);
-    EXPECT_EQ(flops_of(cell, Pass::backward), 2.5 * flops_of(cell, Pass::forward));
-    EXPECT_EQ(flops_of(cell, Pass::forward_backward), 3.5 * flops_of(cell, Pass::forward));
-}
-
 TEST(BenchRow, AFileReadBackIsTheSameFile) {
     Row second = some_row();
     second.cell.impl = "naive";
@@ -182,21 +173,6 @@ TEST(BenchCompare, AWrongResultIsNotFaster) {
     wrong.of(Pass::forward).status = Status::failed;
     EXPECT_EQ(compare({right}, {wrong}, 0.03).at(0).verdict, Verdict::lost);
     EXPECT_TRUE(compare({wrong}, {right}, 0.03).empty()); // nor is what is right now slower than it
-}
-
-TEST(Ending, SaysInALineWhyTheCodeIsNotOk) {
-    Ending ending;
-    ending.add(Status::unsupported, "no such\nthing");
-    ending.add(Status::oom, "needs more");
-    EXPECT_EQ(ending.code(), ExitCode::no_gpu);
-    EXPECT_EQ(ending.why(), "no cell ran: no such\\x0athing");
-    ending.add(Status::ok, "");
-    EXPECT_EQ(ending.code(), ExitCode::ok);
-    EXPECT_EQ(ending.why(), "");
-    ending.add(Status::failed, "wrong result");
-    ending.add(Status::failed, "another");
-    EXPECT_EQ(ending.code(), ExitCode::internal);
-    EXPECT_EQ(ending.why(), "2 of 5 cells failed: wrong result");
 }
 
 } // namespace

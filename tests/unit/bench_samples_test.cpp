@@ -31,12 +31,6 @@ TEST(SampleStatistics, FewNumbersForMany) {
     EXPECT_DOUBLE_EQ(spread(values), (4.2 - 1.8) / 3);
 }
 
-TEST(SampleStatistics, OneSampleHasNoSpread) {
-    EXPECT_EQ(median({7}), 7);
-    EXPECT_EQ(spread({7}), 0);
-    EXPECT_EQ(deviation({7}), 0);
-}
-
 // Of memory that there is.
 Counted counted(MemoryCount& memory, size_t bytes, const char* purpose) {
     return {memory, bytes, purpose, [] {}};
@@ -60,31 +54,6 @@ TEST(MemoryCount, HasThePeakAndRefusesWhatIsNotThere) {
     }
     EXPECT_EQ(memory.in_use(), 0);
     EXPECT_EQ(memory.peak(), 90);
-}
-
-TEST(MemoryCount, WritesDownWhatWasTakenRefusedAndGivenBack) {
-    using Kind = MemoryEvent::Kind;
-    MemoryLog log;
-    MemoryCount memory(2000, &log);
-    {
-        const Counted a = counted(memory, 600, "a");
-        const Counted nothing = counted(memory, 0, "nothing");
-        const Counted b = counted(memory, 30, "b");
-        EXPECT_THROW(memory.take(1371, "c"), OutOfMemory);
-    }
-    std::vector<std::pair<Kind, std::string>> seen;
-    for (const MemoryEvent& event : log.events()) seen.emplace_back(event.kind, event.allocation.purpose);
-    const std::vector<std::pair<Kind, std::string>> expected = {
-        {Kind::taken, "a"}, {Kind::taken, "b"}, {Kind::refused, "c"}, {Kind::given_back, "b"}, {Kind::given_back, "a"}};
-    ASSERT_EQ(seen, expected);
-    const MemoryEvent& refusal = log.events()[2];
-    EXPECT_EQ(refusal.allocation.bytes, 1371);
-    EXPECT_EQ(refusal.free_bytes, 1370);
-    const Allocation& a = log.events()[0].allocation;
-    const Allocation& b = log.events()[1].allocation;
-    EXPECT_GE(b.address, a.address + a.bytes);
-    EXPECT_EQ(log.events()[3].allocation.address, b.address);
-    for (size_t i = 1; i < log.events().size(); ++i) EXPECT_GE(log.events()[i].seconds, log.events()[i - 1].seconds);
 }
 
 struct CountingSubject : Subject {

@@ -5,14 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
-#include <set>
 
 #include "src/base/error.h"
 #include "src/contracts/contract.h"
-#include "src/contracts/f32/forward.h"
-#include "src/contracts/fixed/forward.h"
 #include "src/problem/domain.h"
 
 namespace hw4 {
@@ -133,23 +129,6 @@ TEST(CaseValues, HeadsThatShareKeysAreOfTheirKind) {
             << head;
 }
 
-TEST(CaseValues, OfGradientsAreWhatTheirKindsSay) {
-    Problem problem(1, 64, 32);
-    problem.operation = &kBackward;
-    const auto gradients = [&](CaseKind kind) {
-        std::vector<float> data = values({problem, kind, 1});
-        return std::vector<float>(data.begin() + 3 * 64 * 32, data.end());
-    };
-    std::set<uint32_t> zeros;
-    for (const float x : gradients(CaseKind::gzero)) zeros.insert(bits_of(x));
-    EXPECT_EQ(zeros, (std::set<uint32_t>{0, 0x80000000u}));
-    for (const float x : gradients(CaseKind::gtiny)) EXPECT_LT(std::fabs(x), std::numeric_limits<float>::min());
-    float most = 0;
-    for (const float x : gradients(CaseKind::glimit)) most = std::max(most, std::fabs(x));
-    EXPECT_GT(64.0 * 32 * 3 * double{most}, 0x1p122);
-    EXPECT_LE(64.0 * 32 * 3 * double{most}, 0x1p124);
-}
-
 // What a kind says of Q, K and V it says of nothing else.
 TEST(CaseValues, OfOtherOperandsAreUniform) {
     Problem problem(1, 6, 4);
@@ -162,83 +141,6 @@ TEST(CaseValues, OfOtherOperandsAreUniform) {
         EXPECT_TRUE(std::equal(uniform.begin() + gradient, uniform.end(), data.begin() + gradient));
         EXPECT_FALSE(std::equal(uniform.begin(), uniform.begin() + gradient, data.begin()));
     }
-}
-
-TEST(CaseValues, ThresholdMeetsEveryBorderToTheBit) {
-    const Problem problem{2, 160, 64};
-    const std::vector<float> data = values({problem, CaseKind::threshold, 1});
-    const Scale scale = scale_for(problem.dim);
-    std::map<float, std::set<int>> first_tiles; // of each border, on which sides of it a first tile's largest score is
-    std::set<int> raises;                       // likewise, of later tiles and what raises M = 100
-    std::set<int> floors;                       // and of keys and the deepest weight
-    for (int64_t row = 0; row < problem.batches * problem.dim; ++row) {
-        const float* q = data.data() + (row / problem.dim * 3 * problem.queries + row % problem.dim) * problem.dim;
-        const float* k = data.data() + (row / problem.dim * 3 + 1) * problem.queries * problem.dim;
-        const auto score = [&](int64_t key) { return q[row % problem.dim] * k[key * problem.dim + row % problem.dim]; };
-        EXPECT_EQ(std::count(q, q + problem.dim, 0.0f), problem.dim - 1);
-        const auto side = [](float x, float border) { return x < border ? -1 : x > border ? 1 : 0; };
-        float first = -HUGE_VALF;
-        for (int64_t key = 0; key < 32; ++key) first = std::max(first, score(key));
-        for (const float border : {-8.0f, 72.0f, -0x1p21f, 0x1p21f})
-            if (std::fabs(first * scale.c / border - 1) < 1e-5f)
-                first_tiles[border].insert(side(first * scale.c, border));
-        for (const int64_t key : {37, 69}) {
-            const float most = 172.0f * scale.inv_c;
-            if (std::fabs(score(key) / most - 1) < 1e-5f && std::fabs(first * scale.c - 100) < 1)
-                raises.insert(side(score(key), most));
-            const float least = -120.0f * scale.inv_c;
-            if (std::fabs(score(key) / least - 1) < 1e-5f) floors.insert(side(score(key), least));
-        }
-    }
-    const std::set<int> all = {-1, 0, 1};
-    for (const float border : {-8.0f, 72.0f, -0x1p21f, 0x1p21f}) EXPECT_EQ(first_tiles[border], all) << border;
-    EXPECT_EQ(raises, all);
-    EXPECT_EQ(floors, all);
-}
-
-TEST(CaseValues, DigitsMeetsTheBordersOfFixed) {
-    const Problem problem{2, 200, 64};
-    const std::vector<float> data = values({problem, CaseKind::digits, 1});
-    const float factor = fixed::query_factor(scale_for(problem.dim).c);
-    std::set<int> bits;                  // of fraction
-    std::set<int> on_quarters;           // whether a tile's largest score is on one, or one step below or above
-    std::map<int, std::set<bool>> turns; // of rows of Q and tiles of K and V: which side of the largest number
-    const auto note_turn = [&](int which, float scaled) {
-        const uint32_t mantissa = bits_of(scaled) & 0x7fffffu;
-        if (mantissa > 0x7efef0 && mantissa < 0x7eff10) turns[which].insert(mantissa > 0x7efefe);
-    };
-    for (int64_t batch = 0; batch < problem.batches; ++batch) {
-        const float* q = data.data() + static_cast<size_t>(batch) * problem.batch_input_floats();
-        const float* k = q + problem.batch_output_floats();
-        const float* v = k + problem.batch_output_floats();
-        const auto largest_of = [&](const float* x, int64_t rows) {
-            float most = 0;
-            for (int64_t i = 0; i < rows * problem.dim; ++i) most = std::max(most, std::fabs(x[i]));
-            return most;
-        };
-        for (int64_t tile = 0; tile < 3; ++tile) {
-            note_turn(1, largest_of(k + tile * 64 * problem.dim, 64) * fixed::kWiden);
-            note_turn(2, largest_of(v + tile * 64 * problem.dim, 64) * fixed::kWiden);
-        }
-        const int k_exponent = fixed::tile_exponent(largest_of(k, 64));
-        for (int64_t row = 0; row < 127; ++row) {
-            const float scaled = fixed::scaled_query(largest_of(q + row * problem.dim, 1), factor);
-            if (scaled == 0) continue;
-            note_turn(0, scaled);
-            const int q_exponent = fixed::exponent_for(scaled);
-            bits.insert(q_exponent + k_exponent - 24);
-            if (row >= 64) continue; // Q is a power of two: x is the key's number over 4
-            const float key = k[5 * problem.dim + row];
-            const int32_t x = fixed::quantised(key, fixed::tile_factors(k_exponent)) >> 2;
-            const int32_t quarter = 1 << std::max(0, q_exponent + k_exponent - 26);
-            if (quarter == 1) continue;
-            const int32_t over = (x % quarter + quarter) % quarter;
-            if (over <= 1 || over == quarter - 1) on_quarters.insert(over <= 1 ? over : -1);
-        }
-    }
-    for (const int which : {0, 1, 2}) EXPECT_EQ(turns[which], (std::set<bool>{false, true})) << "QKV"[which];
-    for (const int wanted : {-2, -1, 0, 1, 2, 22, 23, 24, 59}) EXPECT_EQ(bits.count(wanted), 1u) << wanted;
-    EXPECT_EQ(on_quarters, (std::set<int>{-1, 0, 1}));
 }
 
 } // namespace

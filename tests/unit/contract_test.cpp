@@ -105,10 +105,6 @@ TEST(Scale, IsAnotherOneThatIsGiven) {
     }
 }
 
-TEST(ReferenceTest, AnyScoreRaisesTheEmptyOne) {
-    for (const float score : {-1e30f, -1.0f, 0.0f, 1e30f}) EXPECT_FALSE(empty_reference().covers(score)) << score;
-}
-
 // Scores on both sides of the place where the reference changes its form, and far from it.
 std::vector<float> telling_scores(Scale scale) {
     std::vector<float> scores = {0.0f, 1e-30f, -1e-30f, 1.0f,   -1.0f,    100.0f,   -100.0f,
@@ -122,16 +118,6 @@ std::vector<float> telling_scores(Scale scale) {
 }
 
 class ReferenceOfDim : public testing::TestWithParam<int> {};
-
-TEST_P(ReferenceOfDim, TheLargestScoreOfAnUnusualRowWeighsAboutOne) {
-    const Scale scale = scale_for(GetParam());
-    for (const float score : telling_scores(scale)) {
-        if (within(score * scale.c, -kFootroom, kHeadroom)) continue;
-        const float weight = reference_at(score, scale).weight(score, scale);
-        EXPECT_GE(weight, 0.7f) << score;
-        EXPECT_LE(weight, 1.42f) << score;
-    }
-}
 
 // The least float whose exponent is at least this, in base-2 units.
 float least_score_of(float exponent, Scale scale) {
@@ -188,33 +174,6 @@ TEST(PowerOfTwo, IsNothingBelowTheLeastNormalNumber) {
     for (const float k : {-127.0f, -128.0f, -1e9f, -HUGE_VALF}) EXPECT_EQ(bits_of(power_of_two(k)), 0u) << k;
 }
 
-// What lets a kernel that knows a bound leave the maximum out.
-TEST_P(ReferenceOfDim, OrdinaryScoresNeverMoveM) {
-    const Scale scale = scale_for(GetParam());
-    for (float exponent = -kFootroom + 0.5f; exponent < kHeadroom; exponent += 0.25f) {
-        const Reference reference = reference_at(exponent * scale.inv_c, scale);
-        EXPECT_EQ(reference.M, 0.0f);
-        EXPECT_EQ(reference.origin, 0.0f);
-        EXPECT_EQ(reference.bias, kRoundToInt);
-        EXPECT_TRUE(reference.covers((kHeadroom - 0.5f) * scale.inv_c));
-        EXPECT_LT(reference.floor * scale.c, -kHeadroom);
-    }
-}
-
-TEST_P(ReferenceOfDim, CoveredScoresStayWithinTheHeadroomAndTheFloor) {
-    const Scale scale = scale_for(GetParam());
-    for (const float score : telling_scores(scale)) {
-        const Reference reference = reference_at(score, scale);
-        const float just_covered = reference.raise_above;
-        EXPECT_TRUE(reference.covers(just_covered));
-        EXPECT_LE(reference.weight(just_covered, scale), 0x1p73f) << score;
-        EXPECT_GT(reference.weight(-0x1p126f, scale), 0x1p-122f) << score;
-        EXPECT_LE(reference.weight(-0x1p126f, scale), reference.weight(score, scale)) << score;
-        const float above = std::nextafter(just_covered, HUGE_VALF);
-        EXPECT_FALSE(reference.covers(above)) << score;
-    }
-}
-
 // A raise must never lift sums: a factor above one could overflow them.
 TEST_P(ReferenceOfDim, RaisingNeverGrowsSums) {
     const Scale scale = scale_for(GetParam());
@@ -228,18 +187,6 @@ TEST_P(ReferenceOfDim, RaisingNeverGrowsSums) {
             EXPECT_LE(factor, 1.0f) << from_score << " to " << to_score;
         }
     }
-}
-
-TEST_P(ReferenceOfDim, FactorsBetweenIntegersAreExactPowersOfTwo) {
-    const Scale scale = scale_for(GetParam());
-    for (int from = -400; from < 400; from += 7)
-        for (int to = from; to < 400; to += 11) {
-            const Reference a = reference_at(static_cast<float>(from) * scale.inv_c, scale);
-            const Reference b = reference_at(static_cast<float>(to) * scale.inv_c, scale);
-            const int shift = static_cast<int>(b.M - a.M);
-            if (shift < 0) continue; // both within the headroom of zero, so never a raise
-            EXPECT_EQ(rescale_factor(a, b, scale), shift <= 126 ? std::ldexp(1.0f, -shift) : 0.0f);
-        }
 }
 
 INSTANTIATE_TEST_SUITE_P(Dims, ReferenceOfDim, testing::Values(1, 7, 32, 33, 64, 128, 256, 4096));
@@ -257,78 +204,6 @@ TEST(Orders, LanesCloseAsABalancedTree) {
     const float lanes[kSumLanes] = {big, 1.0f, 1.0f, 1.0f, -big, -1.0f, 1.0f, 1.0f};
     EXPECT_EQ(close_lanes(lanes), ((big + 1.0f) + 2.0f) + ((-big - 1.0f) + 2.0f));
     EXPECT_EQ(close_lanes(lanes), 4.0f);
-}
-
-// The contract key by key, with any number of keys per decision about the reference.
-std::vector<float> attention_with_tile(const AttentionCase& test, int64_t tile) {
-    const Scale scale = scale_for(test.problem.dim);
-    const int64_t n = test.problem.queries;
-    const int64_t d = test.problem.dim;
-    std::vector<float> out;
-    for (int64_t row = 0; row < test.problem.batches * n; ++row) {
-        const float* q = test.qkv.data() + (row / n * 3 * n + row % n) * d;
-        const float* k = test.qkv.data() + (row / n * 3 + 1) * n * d;
-        const float* v = k + n * d;
-        Reference reference = empty_reference();
-        Reference total_reference = empty_reference();
-        float share = 0.0f; // of the lane whose keys are under way
-        float lanes[kSumLanes] = {};
-        std::vector<float> o(static_cast<size_t>(d));
-        std::vector<float> total(static_cast<size_t>(d));
-        std::vector<float> s(static_cast<size_t>(n));
-        for (int64_t j = 0; j < n; ++j) {
-            float block = 0.0f;
-            for (int64_t t = 0; t < d; ++t) {
-                block = fused(q[t], k[j * d + t], block);
-                if ((t + 1) % kScoreColumns != 0 && t + 1 < d) continue;
-                s[static_cast<size_t>(j)] += block;
-                block = 0.0f;
-            }
-        }
-        for (int64_t j = 0; j < n; ++j) {
-            if (j % tile == 0) {
-                const float top = *std::max_element(s.begin() + j, s.begin() + std::min(j + tile, n));
-                if (!reference.covers(top)) {
-                    const Reference raised = reference_at(top, scale);
-                    const float alpha = rescale_factor(reference, raised, scale);
-                    share *= alpha;
-                    for (float& x : lanes) x *= alpha;
-                    for (float& x : o) x *= alpha;
-                    reference = raised;
-                }
-            }
-            const float p = reference.weight(s[static_cast<size_t>(j)], scale);
-            share += p;
-            if (j % 4 == 3 || j + 1 == n) {
-                lanes[j / 4 % 8] += share;
-                share = 0.0f;
-            }
-            for (int64_t x = 0; x < d; ++x)
-                o[static_cast<size_t>(x)] = fused(p, v[j * d + x], o[static_cast<size_t>(x)]);
-            if ((j + 1) % kSegmentKeys != 0 && j + 1 < n) continue;
-            const float alpha = rescale_factor(total_reference, reference, scale);
-            for (size_t x = 0; x < o.size(); ++x) total[x] = fused(total[x], alpha, o[x]);
-            total_reference = reference;
-            std::fill(o.begin(), o.end(), 0.0f);
-        }
-        for (const float x : total) out.push_back(result(x, 1.0f / close_lanes(lanes)));
-    }
-    return out;
-}
-
-TEST(KeyTile, OrdinaryDataDoesNotShowIt) {
-    const AttentionCase test({1, 1100, 48}, CaseKind::uniform, 21);
-    for (const int64_t tile : {1, 32, 64, 1024})
-        EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, tile))) << tile;
-}
-
-// An engine that decides once per 64 keys must not pass the tests: these kinds give other bytes then.
-TEST(KeyTile, TheTestDataDoes) {
-    for (const CaseKind kind : {CaseKind::fading, CaseKind::brink}) {
-        const AttentionCase test({1, 1000, 16}, kind, 21);
-        EXPECT_TRUE(same_bytes(test.expected, attention_with_tile(test, kKeyTile))) << test.name;
-        EXPECT_FALSE(same_bytes(test.expected, attention_with_tile(test, 2 * kKeyTile))) << test.name;
-    }
 }
 
 TEST(Accuracy, SmallValuesOfRowsWithLowScoresAreNotLost) {

@@ -403,30 +403,6 @@ TEST(CpuEngine, BeginsAnotherCaseAfterOneThatNoKernelTakes) {
     EXPECT_EQ(engine->facts().chunk_batches, 3);
 }
 
-TEST(CpuEngine, TellsWhatItIs) {
-    EngineRequest request;
-    request.problem = {9, 50, 20};
-    request.options.kernel = "fixed_generic";
-    request.options.contract = &kFixed;
-    request.options.chunk_batches = 2;
-    for (const int threads : {1, 3}) {
-        request.options.threads = threads;
-        const EngineFacts facts = make_engine(request)->facts();
-        EXPECT_EQ(facts.device, "cpu");
-        EXPECT_EQ(facts.device_name, threads == 1 ? "1 thread" : "3 threads");
-        EXPECT_EQ(facts.kernel, "fixed_generic");
-        EXPECT_EQ(facts.contract, &kFixed);
-        EXPECT_EQ(facts.streams, 0);
-        EXPECT_EQ(facts.copies, "none");
-        EXPECT_EQ(facts.threads, threads);
-        EXPECT_EQ(facts.chunk_batches, 2);
-        EXPECT_EQ(facts.queries_at_once, 50);
-        EXPECT_EQ(facts.device_bytes, 0u);
-    }
-    request.options.threads = 0;
-    EXPECT_EQ(make_engine(request)->facts().threads, available_processors());
-}
-
 constexpr Problem kAny = {1, 1, 1};
 
 Problem any_of(const Operation& operation) {

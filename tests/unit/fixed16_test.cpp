@@ -34,19 +34,6 @@ TEST(Fixed16Exponent, IsTheLargestThatKeepsTheGroupWithinTwoDigits) {
         }
 }
 
-TEST(Fixed16Exponent, HasTheStatedRange) {
-    EXPECT_EQ(Numbers::exponent_for(0.0f), 141);
-    EXPECT_EQ(Numbers::exponent_for(float_of(1)), 141);
-    EXPECT_EQ(Numbers::exponent_for(kLargestFloat), -114);
-    EXPECT_EQ(tile_exponent(kLargestFloat), -114);
-    EXPECT_EQ(fixed::quantised(float_of(1), factors(141)), 0); // 2^-8 of a unit
-    for (const float largest : {kLargestFloat, 3.0f, 1.0f, 0x1p-100f, 0x1p-126f, 0x1p-140f}) {
-        const int e = tile_exponent(largest);
-        EXPECT_LE(fixed::quantised(largest, fixed::tile_factors(e)), kLargest) << largest;
-        EXPECT_TRUE(fixed::quantised(largest, fixed::tile_factors(e)) > kLargest / 2 || e >= 140) << largest;
-    }
-}
-
 // In the tile of the largest keys no score has more than 12 bits of fraction.
 TEST(Fixed16Exponent, OfARowLeavesNoMoreThanTwelveBitsWhereKIsLargest) {
     for (int k_exponent = -114; k_exponent <= 141; ++k_exponent)
@@ -103,14 +90,6 @@ TEST(Fixed16Digits, AreInTheSumThatRoundsProducts) {
         }
 }
 
-TEST(Fixed16Digits, MakeUpEveryNumber) {
-    for (int32_t n = -kLargest; n <= kLargest; ++n) {
-        const uint32_t bytes = Numbers::digit_bytes(n);
-        ASSERT_EQ(fixed::digit(bytes, 1) * 256 + fixed::digit(bytes, 0), n);
-        ASSERT_EQ(bytes >> 16, 0u) << n; // nothing is left over
-    }
-}
-
 // The largest sums are those of digits that are all at one of their ends. A kernel may keep L0 * 2^8 + L1.
 TEST(Fixed16Digits, NoSumOverflows) {
     int64_t largest = 0;
@@ -134,21 +113,6 @@ TEST(Fixed16Digits, NoSumOverflows) {
 
 // ---- Powers of 2
 
-TEST(Fixed16Table, HasTheNearestFloatOrTheNextToIt) {
-    int off[3] = {}; // by how many ulps, from one below
-    for (int i = 0; i < kTableSize; ++i) {
-        const double exact = std::exp2(static_cast<double>(i) / kTableSize);
-        const float entry = exp2_at(i, kExp2Table.fraction[i]);
-        ASSERT_LT(std::fabs(double{entry} - exact), 1.31 * 0x1p-23) << i;
-        const auto ulps = static_cast<int>(bits_of(entry) - bits_of(static_cast<float>(exact)));
-        ASSERT_TRUE(ulps >= -1 && ulps <= 1) << i;
-        ++off[ulps + 1];
-    }
-    EXPECT_EQ(off[0], 1);
-    EXPECT_EQ(off[1], 2301);
-    EXPECT_EQ(off[2], 1794);
-}
-
 // Every engine takes the table from the contract: this stays when it moves.
 TEST(Fixed16Table, HasTheseBitsForever) {
     uint64_t hash = 14695981039346656037u; // FNV-1a
@@ -168,16 +132,6 @@ TEST(Fixed16Weight, OfSegmentsIsTheTables) {
                   weight_at(exponent, kExp2Table.fraction[exponent & (kTableSize - 1)]))
             << exponent;
     }
-}
-
-TEST(Fixed16Unit, IsWhatAScoreCounts) {
-    for (int f = -127; f <= 12 + 31; ++f) {
-        const Unit unit = unit_of(f / 2 + 8, f - f / 2 + 8);
-        EXPECT_EQ(unit.cut, std::max(f - 12, 0)) << f;
-        EXPECT_EQ(double{unit.value}, std::ldexp(1.0, -std::min(f, 12))) << f;
-    }
-    EXPECT_EQ(unit_of(141, 141).cut, 31);           // of a score below 2^22 nothing is left but its sign
-    EXPECT_EQ(unit_of(-114, -114).value, 0x1p127f); // larger than the domain has
 }
 
 int32_t weight(int32_t x, int32_t largest, Unit unit) { return Fixed16Rules::weight_of(x, largest, unit); }
@@ -214,18 +168,6 @@ TEST(Fixed16Weight, OfTheLargestScoreIs65359) {
     EXPECT_EQ(kOne, std::exp2(double{kTop}));
 }
 
-TEST(Fixed16Weight, IsOneAboveHalfAndNothingBelow) {
-    const Unit unit = unit_of(14, 14);         // F = 12
-    const int32_t zero = 16 * kTableSize - 16; // so many units below the largest the exponent is 0
-    EXPECT_EQ(weight(-zero, 0, unit), 1);
-    EXPECT_EQ(weight(-zero - 1, 0, unit), 1);
-    EXPECT_EQ(weight(-zero - kTableSize + 1, 0, unit), 1);
-    EXPECT_EQ(weight(-zero - kTableSize, 0, unit), 0); // a half, to even
-    EXPECT_EQ(weight(-zero - kTableSize - 1, 0, unit), 0);
-    EXPECT_EQ(weight(-(1 << 22), (1 << 22) - 1, unit), 0);
-    EXPECT_EQ(weight(-(1 << 22), (1 << 22) - 1, unit_of(-100, -11)), 0); // minus infinity on the way
-}
-
 TEST(Fixed16Weight, HasTheseBitsForever) {
     const std::pair<int32_t, int32_t> scores[] = {{0, 65359},     {-1, 65348},    {-12, 65226},   {-345, 61652},
                                                   {-4096, 32679}, {-6789, 20718}, {-23456, 1234}, {-45678, 29},
@@ -234,16 +176,6 @@ TEST(Fixed16Weight, HasTheseBitsForever) {
 }
 
 // ---- Running sums
-
-TEST(Fixed16Sums, WeighATileByItsLead) {
-    const auto weight_of = [](float lead) { return Fixed16Rules::rescale(lead); };
-    EXPECT_EQ(weight_of(0.0f), 1.0f);
-    EXPECT_EQ(weight_of(30.0f), 0x1p30f);
-    EXPECT_EQ(weight_of(-95.0f), 0x1p-95f);
-    EXPECT_EQ(weight_of(-0.5f), std::ldexp(float_of(0x3f800000u + kExp2Table.fraction[2048]), -1));
-    EXPECT_EQ(weight_of(0x1p-12f), float_of(0x3f800000u + kExp2Table.fraction[1]));
-    for (const float lead : {-96.0f, -97.5f, -5000.0f, -1e30f, -HUGE_VALF}) EXPECT_EQ(weight_of(lead), 0x1p-96f);
-}
 
 TEST(Fixed16Sums, OfValuesCountTheirExponentToo) {
     const TileWeights weights = Fixed16Rules::tile_weights(0, -3.0f, -20);
@@ -263,59 +195,6 @@ TEST(Fixed16Reference, IsRaisedByMoreThanThirty) {
     }
     EXPECT_TRUE(raises(-kLargestFloat, -HUGE_VALF));
     EXPECT_FALSE(raises(-HUGE_VALF, 0.0f));
-}
-
-// ---- The reference, where every number can be had by hand
-
-struct OneRow {
-    float out[2];
-    RowStatistics statistics;
-};
-
-// d = 2; keys (k, 0) and values (v, 1).
-OneRow attend(float q, std::vector<float> k, std::vector<float> v) {
-    std::vector<float> keys;
-    std::vector<float> values;
-    for (size_t i = 0; i < k.size(); ++i) {
-        keys.insert(keys.end(), {k[i], 0.0f});
-        values.insert(values.end(), {v[i], 1.0f});
-    }
-    const float query[] = {q, 0.0f};
-    OneRow row{};
-    UnitOperands unit{1, static_cast<int64_t>(k.size()), 2, {query, keys.data(), values.data()}, {row.out}};
-    unit.statistics = &row.statistics;
-    fixed16_forward(unit);
-    return row;
-}
-
-// Two tiles, the second 40 above the first; then 20 above, where the reference stays.
-TEST(Fixed16Reference, IsTheFirstTilesUnlessOneIsFarAbove) {
-    std::vector<float> k(256, 0.0f);
-    std::vector<float> v(256, -1.0f);
-    std::fill(k.begin() + 128, k.end(), 1.0f);
-    std::fill(v.begin() + 128, v.end(), 1.0f);
-    const float c = scale_for(2).c;
-    const OneRow far = attend(40 / c, k, v);
-    EXPECT_NEAR(far.statistics.M, 40.0f, 0.01f);
-    EXPECT_NEAR(far.statistics.l, 128 * 65359.0f, 4.0f);
-    EXPECT_NEAR(far.out[0], 1.0f, 1e-4f);
-    const OneRow near = attend(20 / c, k, v);
-    EXPECT_EQ(near.statistics.M, 0.0f);
-    EXPECT_NEAR(near.statistics.l / (128 * 65359.0f * 0x1p20f), 1.0f, 0.01f);
-    EXPECT_NEAR(near.out[0], 1.0f, 1e-4f);
-}
-
-// The first of two tiles is far below: it counts as 2^-96 times what it would, which is nothing.
-TEST(Fixed16Reference, ForgetsWhatIsFarBelow) {
-    std::vector<float> k(256, -1.0f);
-    std::vector<float> v(256, 100.0f);
-    std::fill(k.begin() + 128, k.end(), 1.0f);
-    std::fill(v.begin() + 128, v.end(), 1.0f);
-    for (const float q : {1e3f, 1e9f, 1e30f}) {
-        EXPECT_NEAR(attend(q, k, v).out[0], 1.0f, 1e-2f) << q; // values are in units of 100 / 2^14
-        std::reverse(k.begin(), k.end());
-        std::reverse(v.begin(), v.end());
-    }
 }
 
 } // namespace

@@ -112,15 +112,6 @@ TEST(LateShares, AreNoneWhereNothingIsLeftForLateBlocksOrMostAreLate) {
     EXPECT_FALSE(LateShares::of({200000, 6, 80000, kMultiprocessors, 0.5}, {20, 112})); // too many tiles to count
 }
 
-TEST(Preparers, AreMoreTheLessOftenAHeadIsUsed) {
-    const auto of = [](double jobs, int64_t tiles) { return preparers_for({jobs, tiles}, kMultiprocessors); };
-    EXPECT_EQ(of(5.5, 8), 21);
-    EXPECT_GT(of(2.8, 4), 21);
-    EXPECT_LT(of(2.8, 4), kMultiprocessors / 2);
-    EXPECT_LT(of(10.8, 16), 21);
-    EXPECT_EQ(of(1e6, 16), 1);
-}
-
 // Rows of as many keys, in tiles of 128.
 CardLaunch launch_of(int64_t heads, int64_t rows, int64_t multiprocessors = kMultiprocessors) {
     return {heads, heads, rows, (rows + 127) / 128, 3, multiprocessors};

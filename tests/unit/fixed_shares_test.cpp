@@ -185,19 +185,5 @@ TEST(TakesWhole, WhereMostGroupsHaveRowsAndKeysAreNotFew) {
     EXPECT_TRUE(takes_whole(257, 257, 32));
 }
 
-// What fixed_gpu_kernels_test.cu counts on.
-TEST(TakesJoint, TheLongSequencesOfTheGpuTests) {
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 700, 700, 3, kMultiprocessors));
-    EXPECT_TRUE(takes_joint(2 * kMultiprocessors / 3 + 1, 700, 700, 4, kMultiprocessors));
-    // A group without rows, and a round of whole jobs, besides those that are cut.
-    EXPECT_GE(jobs_for(700, 3) * 3 * kGroupRows - 700, kGroupRows);
-    EXPECT_GE(jobs_for(700, 4) * 4 * kGroupRows - 700, kGroupRows);
-    EXPECT_GT((kMultiprocessors / 2 + 1) * jobs_for(700, 3), 2 * kMultiprocessors);
-    EXPECT_GT((2 * kMultiprocessors / 3 + 1) * jobs_for(700, 4), 2 * kMultiprocessors);
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 4, 2048, 1024, 4, kMultiprocessors)); // in parts
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 520, 520, 3, kMultiprocessors));
-    EXPECT_TRUE(takes_joint(kMultiprocessors / 2 + 1, 700, 700, 4, kMultiprocessors));
-}
-
 } // namespace
 } // namespace hw4::gpu::fixed_point

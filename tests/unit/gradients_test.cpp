@@ -13,31 +13,6 @@ const Model& model(const std::string& name) {
     throw Error(ExitCode::internal, "no model " + name);
 }
 
-TEST(ParameterList, HasTheTensorsOfTheModel) {
-    const std::vector<Tensor> tensors = model("71m").tensors();
-    EXPECT_EQ(tensors.size(), 149);
-    EXPECT_EQ(count_of(tensors), 70859776);
-    EXPECT_EQ(tensors.front().name, "head.weight");
-    EXPECT_EQ(tensors.front().count, 32000 * 512);
-    EXPECT_EQ(tensors.back().name, "tokens");
-    // A layer has four matrices of attention, three of a gated feed-forward and two norms.
-    const std::vector<Tensor> xl = model("cs336-xl").tensors();
-    EXPECT_EQ(xl.size(), 48 * 9 + 3);
-    EXPECT_EQ(count_of(xl), 48u * (4 * 1600 * 1600 + 3 * 1600 * 6400 + 2 * 1600) + 2 * 10000 * 1600 + 1600);
-}
-
-TEST(ParameterList, IsInTheOrderOfBackward) {
-    for (const Model& each : models()) {
-        int done = 0;
-        for (const Tensor& tensor : each.tensors()) {
-            EXPECT_GE(tensor.after_layers, done) << tensor.name;
-            done = tensor.after_layers;
-        }
-        EXPECT_EQ(done, each.layers);
-        EXPECT_EQ(each.tensors().front().after_layers, 0);
-    }
-}
-
 TEST(Buckets, HaveAllTensorsInOrderAndNoneCut) {
     const std::vector<Tensor> tensors = {{"a", 10, 0}, {"b", 3, 1}, {"c", 3, 1}, {"d", 4, 2}};
     const auto counts = [&](size_t bytes) {

@@ -29,12 +29,13 @@ std::string blocked_signals() {
 
 // Whoever runs the tests may have them ignored (nohup).
 void restore_defaults() {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2}) std::signal(signal, SIG_DFL);
 }
 
 class InterruptDeath : public ::testing::Test {
 protected:
     void SetUp() override { restore_defaults(); }
+    void TearDown() override { restore_defaults(); }
 
     bool make(const std::string& name) {
         write_file(folder_ / name, "text");
@@ -49,94 +50,73 @@ protected:
     test::TemporaryFolder folder_;
 };
 
+// A process that does the work under a guard and then sends itself the signal ends with this code.
+template <class Work>
+void expect_end(int code, Work work, int signal = SIGTERM) {
+    EXPECT_EXIT(
+        {
+            InterruptGuard interrupts;
+            work(interrupts);
+            ::kill(::getpid(), signal);
+            wait_for_the_end();
+        },
+        ExitedWithCode(code), "");
+}
+
 TEST_F(InterruptDeath, SignalRemovesTheGuardedFile) {
     for (const auto& [signal, code] : {std::pair(SIGTERM, 143), std::pair(SIGINT, 130), std::pair(SIGHUP, 129)}) {
         make("other");
-        EXPECT_EXIT(
-            {
-                InterruptGuard interrupts;
-                make_guarded(interrupts, "guarded");
-                ::kill(::getpid(), signal);
-                wait_for_the_end();
-            },
-            ExitedWithCode(code), "");
-        EXPECT_FALSE(there("guarded"));
-        EXPECT_TRUE(there("other"));
+        expect_end(
+            code, [&](InterruptGuard& interrupts) { make_guarded(interrupts, "guarded"); }, signal);
+        EXPECT_EQ(folder_.names(), std::vector<std::string>{"other"});
     }
 }
 
 TEST_F(InterruptDeath, SignalWhileTheFileIsMadeRemovesIt) {
-    EXPECT_EXIT(
-        {
-            InterruptGuard interrupts;
-            interrupts.guard(folder_ / "guarded", [&] {
-                ::kill(::getpid(), SIGTERM);
-                return make("guarded");
-            });
-            wait_for_the_end();
-        },
-        ExitedWithCode(143), "");
+    expect_end(143, [&](InterruptGuard& interrupts) {
+        interrupts.guard(folder_ / "guarded", [&] {
+            ::kill(::getpid(), SIGTERM);
+            return make("guarded");
+        });
+        wait_for_the_end();
+    });
     EXPECT_FALSE(there("guarded"));
 }
 
 TEST_F(InterruptDeath, ReleasedFileStays) {
-    EXPECT_EXIT(
-        {
-            InterruptGuard interrupts;
-            make_guarded(interrupts, "guarded");
-            interrupts.release(folder_ / "guarded", [&] {
-                ::kill(::getpid(), SIGTERM);
-                std::filesystem::rename(folder_ / "guarded", folder_ / "final");
-                return true;
-            });
-            make("guarded"); // by that name no longer ours
-            wait_for_the_end();
-        },
-        ExitedWithCode(143), "");
+    expect_end(143, [&](InterruptGuard& interrupts) {
+        make_guarded(interrupts, "guarded");
+        interrupts.release(folder_ / "guarded", [&] {
+            ::kill(::getpid(), SIGTERM);
+            std::filesystem::rename(folder_ / "guarded", folder_ / "final");
+            return true;
+        });
+        make("guarded"); // by that name no longer ours
+        wait_for_the_end();
+    });
     EXPECT_TRUE(there("final"));
 }
 
 TEST_F(InterruptDeath, FileWhoseSettlingFailedIsStillGuarded) {
-    EXPECT_EXIT(
-        {
-            InterruptGuard interrupts;
-            make_guarded(interrupts, "guarded");
-            const bool settled = interrupts.release(folder_ / "guarded", [] { return false; });
-            if (!settled) ::kill(::getpid(), SIGTERM);
-            wait_for_the_end();
-        },
-        ExitedWithCode(143), "");
+    expect_end(143, [&](InterruptGuard& interrupts) {
+        make_guarded(interrupts, "guarded");
+        interrupts.release(folder_ / "guarded", [] { return false; });
+    });
     EXPECT_FALSE(there("guarded"));
 }
 
 TEST_F(InterruptDeath, FileThatWasNotMadeIsSomebodyElses) {
     make("taken");
-    EXPECT_EXIT(
-        {
-            InterruptGuard interrupts;
-            const bool made = interrupts.guard(folder_ / "taken", [] { return false; });
-            if (!made) ::kill(::getpid(), SIGTERM);
-            wait_for_the_end();
-        },
-        ExitedWithCode(143), "");
+    expect_end(143, [&](InterruptGuard& interrupts) { interrupts.guard(folder_ / "taken", [] { return false; }); });
     EXPECT_TRUE(there("taken"));
 }
 
 TEST_F(InterruptDeath, EveryGuardedFileIsRemovedAndNoOther) {
-    EXPECT_EXIT(
-        {
-            InterruptGuard interrupts;
-            make_guarded(interrupts, "first");
-            make_guarded(interrupts, "second");
-            make_guarded(interrupts, "third");
-            interrupts.release(folder_ / "second", [] { return true; });
-            ::kill(::getpid(), SIGTERM);
-            wait_for_the_end();
-        },
-        ExitedWithCode(143), "");
-    EXPECT_FALSE(there("first"));
-    EXPECT_TRUE(there("second"));
-    EXPECT_FALSE(there("third"));
+    expect_end(143, [&](InterruptGuard& interrupts) {
+        for (const char* name : {"first", "second", "third"}) make_guarded(interrupts, name);
+        interrupts.release(folder_ / "second", [] { return true; });
+    });
+    EXPECT_EQ(folder_.names(), std::vector<std::string>{"second"});
 }
 
 TEST_F(InterruptDeath, AfterItsEndSignalsActAsBefore) {
@@ -156,30 +136,21 @@ TEST_F(InterruptDeath, AfterItsEndSignalsActAsBefore) {
 
 // nohup, and a shell's background jobs, start programs with signals ignored.
 TEST_F(InterruptDeath, IgnoredSignalsStayIgnored) {
-    for (const int signal : {SIGHUP, SIGINT})
-        EXPECT_EXIT(
-            {
-                std::signal(signal, SIG_IGN);
-                InterruptGuard interrupts;
-                make_guarded(interrupts, "guarded");
-                ::kill(::getpid(), signal); // would be taken first
-                ::kill(::getpid(), SIGTERM);
-                wait_for_the_end();
-            },
-            ExitedWithCode(143), "");
+    for (const int signal : {SIGHUP, SIGINT}) {
+        std::signal(signal, SIG_IGN);
+        expect_end(143, [&](InterruptGuard& interrupts) {
+            make_guarded(interrupts, "guarded");
+            ::kill(::getpid(), signal); // would be taken first
+        });
+    }
 }
 
 TEST_F(InterruptDeath, SignalsOfOthersDoNotDisarmIt) {
-    EXPECT_EXIT(
-        {
-            std::signal(SIGUSR2, SIG_IGN);
-            InterruptGuard interrupts;
-            make_guarded(interrupts, "guarded");
-            ::kill(::getpid(), SIGUSR2);
-            ::kill(::getpid(), SIGTERM);
-            wait_for_the_end();
-        },
-        ExitedWithCode(143), "");
+    std::signal(SIGUSR2, SIG_IGN);
+    expect_end(143, [&](InterruptGuard& interrupts) {
+        make_guarded(interrupts, "guarded");
+        ::kill(::getpid(), SIGUSR2);
+    });
     EXPECT_FALSE(there("guarded"));
 }
 

@@ -21,15 +21,6 @@ TEST(JsonValue, HasEveryKind) {
     EXPECT_EQ(value.find("h"), nullptr);
 }
 
-TEST(JsonValue, GivesWhatIsAskedForOrTheValueGiven) {
-    const JsonValue value = parse_json(R"({"n": 3, "s": "x", "null": null})", "f");
-    EXPECT_EQ(value.number_of("n", 7), 3);
-    EXPECT_EQ(value.number_of("s", 7), 7);
-    EXPECT_EQ(value.number_of("null", 7), 7);
-    EXPECT_EQ(value.string_of("n", "y"), "y");
-    EXPECT_EQ(value.boolean_of("none", true), true);
-}
-
 TEST(JsonValue, ReadsBackWhatTheProgramWrites) {
     const std::string name = "a \"name\" \\ with\ttabs";
     EXPECT_EQ(parse_json(json_string(name), "f").string, name);

@@ -65,20 +65,6 @@ TEST(KeptData, IsAsMadeAnewWhateverCameBefore) {
     }
 }
 
-// Another number in the place of the first stays, as nothing that is made anew would let it.
-TEST(KeptData, IsNotMadeTwice) {
-    KeptData kept;
-    Cell cell = small_cell();
-    for (const Operation* operation : kOperations)
-        const_cast<CaseData&>(kept.of(cell, *operation)).values.front() = 100.3f;
-    cell.impl = "fixed16";
-    kept.release_others(cell);
-    for (const Operation* operation : kOperations) EXPECT_EQ(kept.of(cell, *operation).values.front(), 100.3f);
-    cell.element = Element::bf16;
-    for (const Operation* operation : kOperations)
-        EXPECT_EQ(kept.of(cell, *operation).values.front(), rounded_to_bf16(100.3f));
-}
-
 TEST(KeptData, IsOfPassesThatTheCellWants) {
     KeptData kept;
     Cell cell = small_cell();
@@ -92,18 +78,6 @@ TEST(KeptData, IsOfPassesThatTheCellWants) {
     kept.release_others(cell);
     EXPECT_EQ(kept.bytes(), bytes_of(kForward));
     cell.passes[static_cast<size_t>(Pass::forward)] = false;
-    kept.release_others(cell);
-    EXPECT_EQ(kept.bytes(), 0u);
-}
-
-TEST(KeptData, OfOtherSizesIsReleased) {
-    KeptData kept;
-    Cell cell = small_cell();
-    kept.of(cell, kForward);
-    cell.impl = "naive";
-    kept.release_others(cell);
-    EXPECT_GT(kept.bytes(), 0u) << "the next cell may take it";
-    cell.seq_len += 1;
     kept.release_others(cell);
     EXPECT_EQ(kept.bytes(), 0u);
 }

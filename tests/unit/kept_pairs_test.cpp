@@ -20,24 +20,6 @@ Problem problem_of(int64_t batches, int64_t queries, int64_t keys, int64_t dim) 
 
 size_t bytes_of(const Problem& problem, const Rounds& rounds) { return round_bytes(RoundSizes(problem), rounds); }
 
-TEST(Rounds, WithAllTheMemoryAreOne) {
-    const Problem t28 = problem_of(4, 16384, 16384, 64);
-    const Rounds rounds = rounds_for(t28, kH200, most_round_bytes(t28));
-    EXPECT_EQ(rounds.units_at_once, 4);
-    EXPECT_EQ(rounds.slabs, 1);
-    EXPECT_FALSE(rounds.apart);
-    EXPECT_GT(most_round_bytes(t28), size_t{8} * 4 * 16384 * 16384);
-}
-
-TEST(Rounds, WithLessMemoryHaveFewerUnitsAsEvenAsTheyCome) {
-    const Problem problem = problem_of(10, 2048, 2048, 64);
-    const size_t unit = most_round_bytes(problem) / 10;
-    EXPECT_EQ(rounds_for(problem, kH200, 9 * unit).units_at_once, 5);
-    EXPECT_EQ(rounds_for(problem, kH200, 4 * unit).units_at_once, 4);
-    EXPECT_EQ(rounds_for(problem, kH200, 3 * unit).units_at_once, 3);
-    EXPECT_EQ(rounds_for(problem, kH200, unit).units_at_once, 1);
-}
-
 TEST(Rounds, OfAUnitThatIsTooLargeAreSlabsOfWholeGroups) {
     const Problem problem = problem_of(2, 10000, 5000, 64);
     const Rounds least = rounds_for(problem, kH200, least_round_bytes(problem));
@@ -110,19 +92,6 @@ TEST(Rounds, OfPartsFitTheMemoryTheyAreFor) {
         }
 }
 
-TEST(Rounds, KeepSumsApartWhereBlocksAreFewOrHeadsShareKeys) {
-    const auto apart = [](const Problem& problem) {
-        return rounds_for(problem, kH200, most_round_bytes(problem)).apart;
-    };
-    EXPECT_TRUE(apart(problem_of(1, 16384, 16384, 64)));
-    EXPECT_FALSE(apart(problem_of(512, 1024, 1024, 64)));
-    EXPECT_FALSE(apart(problem_of(1, 1024, 1024, 64))); // one group: nothing to cut
-    Problem shared = problem_of(64, 2048, 2048, 64);
-    EXPECT_FALSE(apart(shared));
-    shared.heads = 4;
-    EXPECT_TRUE(apart(shared));
-}
-
 // Every tile of every row once.
 void expect_all_tiles(const PairQueue& queue, uint32_t rows, uint32_t tiles) {
     std::vector<uint32_t> done(rows, 0);
@@ -142,21 +111,6 @@ TEST(PairQueue, HasEveryTileOnceWhateverTheNumbers) {
             for (const double share : {1.0, 0.5})
                 expect_all_tiles(pair_queue(rows, tiles, share, 264), static_cast<uint32_t>(rows),
                                  static_cast<uint32_t>(tiles));
-}
-
-TEST(PairQueue, BeginsWithLongPiecesAndEndsWithShortOnes) {
-    const PairQueue t28 = pair_queue(512, 256, 1.0, 264);
-    EXPECT_EQ(t28.long_rows, 384u);
-    EXPECT_GT(t28.long_tiles, 4 * t28.short_tiles);
-    EXPECT_GE(t28.length(), 264u * 8);
-    const PairQueue slab = pair_queue(8, 256, 1.0, 264); // few rows: a tile or two for each block at a time
-    EXPECT_LE(slab.long_tiles, 2u);
-    EXPECT_EQ(slab.short_tiles, 1u);
-}
-
-TEST(PairQueue, HasNoShortPiecesWhereRowsDifferInLength) {
-    const PairQueue masked = pair_queue(512, 256, 0.5, 264);
-    EXPECT_EQ(masked.long_rows, 512u);
 }
 
 } // namespace

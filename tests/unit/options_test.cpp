@@ -125,20 +125,6 @@ TEST_F(CommandLine, UnambiguousBeginningsAreEnough) {
     EXPECT_EQ(failure({"--t", "in", "out"}), wrong("unknown or ambiguous option '--t'"));
 }
 
-TEST_F(CommandLine, NamesTheOptionThatWasMeant) {
-    const auto meant = [](const std::string& given, const std::string& name) {
-        EXPECT_EQ(failure({given, "in", "out"}),
-                  wrong("unknown or ambiguous option '" + given + "' (did you mean " + name + "?)"));
-    };
-    meant("--tme", "--time");
-    meant("--tiem", "--time");
-    meant("--thraeds=4", "--threads");
-    meant("--list_kernels", "--list-kernels");
-    meant("--kerne", "--kernel"); // --kernel-file begins so too
-    EXPECT_EQ(failure({"--contract", "fixd", "in", "out"}),
-              wrong("--contract 'fixd': need f32, fixed, fixed16, bf16 or fp16 (did you mean fixed?)"));
-}
-
 TEST_F(CommandLine, HelpWinsOverTheRest) {
     EXPECT_EQ(parse({"in", "--help"}).action, Action::help);
     EXPECT_EQ(parse({"--list-kernels", "--help"}).action, Action::help);

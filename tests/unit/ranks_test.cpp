@@ -28,6 +28,8 @@ Launched in_environment(const std::map<std::string, std::string>& variables) {
 TEST(LaunchedAs, IsOneWhereNothingSaysOtherwise) {
     EXPECT_EQ(in_environment({}).tasks, 1);
     EXPECT_EQ(in_environment({{"OMPI_COMM_WORLD_SIZE", "many"}, {"PMI_SIZE", ""}}).tasks, 1);
+    EXPECT_EQ(in_environment({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}).tasks, 1) << "the script of a job";
+    EXPECT_EQ(in_environment({{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "3"}}).tasks, 1) << "the nearest";
 }
 
 TEST(LaunchedAs, IsWhatAnyLauncherSays) {
@@ -35,14 +37,6 @@ TEST(LaunchedAs, IsWhatAnyLauncherSays) {
         EXPECT_EQ(in_environment({{name, "4"}}).tasks, 4) << name;
         EXPECT_EQ(in_environment({{name, "4"}}).variable, name);
     }
-}
-
-TEST(LaunchedAs, IsWhatTheNearestLauncherSays) {
-    EXPECT_EQ(in_environment({{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "3"}}).tasks, 1);
-}
-
-TEST(LaunchedAs, IsOneInTheScriptOfAJobOfSeveralTasks) {
-    EXPECT_EQ(in_environment({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}).tasks, 1);
 }
 
 TEST(Parcel, GivesWhatWasPutIn) {

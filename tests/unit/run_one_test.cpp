@@ -99,32 +99,6 @@ TEST_F(RunOnRanks, TheFirstWritesWhatAllHaveGathered) {
     EXPECT_EQ(folder_.names(), (std::vector<std::string>{"a.in", "a.out"}));
 }
 
-TEST_F(RunOnRanks, TheFirstSpeaksForAll) {
-    write_case({3, 40, 8});
-    run(3);
-    EXPECT_EQ(stdout_.substr(0, stdout_.find("Time: ")), "(B, N, d): (3, 40, 8)\n");
-    EXPECT_EQ(std::count(stdout_.begin(), stdout_.end(), '\n'), 2);
-    EXPECT_EQ(std::count(stderr_.begin(), stderr_.end(), '\n'), 1) << stderr_; // the course's range
-}
-
-TEST_F(RunOnRanks, WhyTheCpuComputesIsSaidOnceAndAlsoWhereTheFirstHasNothingToDo) {
-    const std::string reason = gpu::unusable().reason;
-    options_.device = Device::automatic;
-    const auto remarks = [&] {
-        std::vector<std::string> list;
-        std::istringstream lines(stderr_);
-        for (std::string line; std::getline(lines, line);)
-            if (line.find("using the CPU") != std::string::npos) list.push_back(line);
-        return list;
-    };
-    write_case({1, 4, 3}); // too little to cut
-    run(3);
-    EXPECT_EQ(remarks(), std::vector<std::string>{"hw4: rank 1 is using the CPU: " + reason});
-    write_case({4, 4, 3});
-    run(3);
-    EXPECT_EQ(remarks(), std::vector<std::string>{"hw4: using the CPU: " + reason});
-}
-
 TEST_F(RunOnRanks, WritesLogsumexpsAndHeadsOfArrays) {
     Problem problem(3, 300, 4);
     problem.mask = Mask::causal;

@@ -23,13 +23,6 @@ TEST(SlotPlanTest, TakesACaseWholeWhereThereIsOneStream) {
     EXPECT_EQ(plan_slots(problem, options).batches, (1 << 30) / (4 * 8192 * 128));
 }
 
-TEST(SlotPlanTest, KeepsTheChunksOfALargeCaseSmall) {
-    const SlotPlan plan = plan_slots({13600, 128, 32}, {});
-    EXPECT_EQ(plan.slots, 4);
-    const Problem one_batch{1, 128, 32};
-    EXPECT_LE(static_cast<size_t>(plan.batches) * one_batch.batch_input_bytes(), size_t{8} << 20);
-}
-
 TEST(SlotPlanTest, CountsThePaddingOfShortRows) {
     const Problem problem{1000000, 100, 1};
     const SlotPlan plan = plan_slots(problem, {});

@@ -226,39 +226,6 @@ TEST_P(StoredElement, IsThatOfGradients) {
     EXPECT_TRUE(read_file(folder_ / "a.out") == stored(GetParam(), out));
 }
 
-// dV of the only key is the sum of dO's rows.
-TEST_P(StoredElement, RefusesGradientsThatItLacks) {
-    Problem of = problem(1, 8, 4);
-    of.operation = &kBackward;
-    of.keys = 1;
-    std::vector<float> values(of.floats_in(of.input_rows()), 0.0f);
-    std::fill(values.end() - static_cast<int64_t>(of.floats_in(of.output_rows() - 2 * of.kv_heads)), values.end(),
-              60000.0f);
-    round_all(of.element, values.data(), values.size(), values.data());
-    write_case(of, values);
-    std::string said;
-    try {
-        (void)run(kF32, 1);
-    } catch (const Error& error) {
-        said = error.what();
-    }
-    EXPECT_EQ(said, GetParam() == Element::bf16 ? ""
-                                                : folder_ / "a.in" + ": its outputs go beyond fp16; need elements of "
-                                                                     "float32, or smaller numbers");
-}
-
-TEST_P(StoredElement, OfAnArrayIsWhatNumPyHas) {
-    const Problem of = problem();
-    for (const char* name : {"o.npy", "o.npy.gz"})
-        EXPECT_EQ(failure_of([&] { form_of_output(name, of); }),
-                  GetParam() == Element::fp16
-                      ? Failure{}
-                      : (Failure{ExitCode::usage, std::string(name) + ": O has elements of bf16, which NumPy lacks, "
-                                                                      "need a name without .npy"}));
-    EXPECT_TRUE(form_of_output("o.gz", of).gzip);
-    EXPECT_FALSE(form_of_rows("lse.npy", of).head.empty()) << "which is float32";
-}
-
 INSTANTIATE_TEST_SUITE_P(Types, StoredElement, testing::Values(Element::bf16, Element::fp16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 

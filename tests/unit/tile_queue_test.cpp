@@ -7,27 +7,10 @@
 namespace hw4::gpu {
 namespace {
 
-std::vector<unsigned> ends(const Queue& queue) { return {queue.ends, queue.ends + queue.pieces}; }
-
 Queue queue_of(unsigned rows, unsigned tiles, unsigned blocks, bool equal = true) {
     Queue queue;
     fill(queue, rows, tiles, blocks, equal);
     return queue;
-}
-
-TEST(TileQueue, BeginsWithWholeRowsAndEndsWithSmallPieces) {
-    const Queue t24 = queue_of(3200, 64, 264);
-    EXPECT_EQ(t24.whole, 3200u - 528u);
-    EXPECT_EQ(t24.cut, 528u);
-    EXPECT_EQ(ends(t24), (std::vector<unsigned>{43, 57, 62, 64}));
-    EXPECT_EQ(t24.length(), t24.whole + 4 * t24.cut);
-    const Queue t28 = queue_of(512, 256, 264);
-    EXPECT_EQ(t28.whole, 0u);
-    EXPECT_EQ(ends(t28), (std::vector<unsigned>{171, 228, 247, 253, 256}));
-    EXPECT_EQ(ends(queue_of(400, 64, 264)), (std::vector<unsigned>{32, 48, 56, 60, 62, 64})); // halves
-    EXPECT_EQ(ends(queue_of(400, 1, 264)), (std::vector<unsigned>{1}));
-    EXPECT_EQ(queue_of(263, 64, 264).cut, 263u); // fewer rows than blocks
-    EXPECT_EQ(queue_of(1, 1, 264).length(), 1u);
 }
 
 TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
@@ -49,11 +32,6 @@ TEST(TileQueue, HasWholeRowsOnlyWhereTheyDifferInLength) {
         EXPECT_EQ(queue.whole, rows);
         EXPECT_EQ(queue.length(), rows);
     }
-}
-
-TEST(TileQueue, IsWorthItFromThreeRowsForTwoBlocks) {
-    EXPECT_TRUE(is_worth_a_queue(396, 264));
-    EXPECT_FALSE(is_worth_a_queue(395, 264));
 }
 
 const Device kH200{90, 232448, 132};
