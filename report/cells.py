@@ -16,8 +16,7 @@ PEERS = {"flash2 bf16": ("flash2", "bf16"), "cudnn bf16": ("cudnn", "bf16"), "fl
          "naive tf32": ("naive", "tf32")}
 # hw4: contract, element of the tensors (float32 where it is empty) and kernel ("" is the chosen one).
 OURS = {"f32": ("f32", "", ""), "fixed": ("fixed", "", ""), "fixed16": ("fixed16", "", ""),
-        "fixed16:bf16": ("fixed16", "bf16", ""), "bf16": ("bf16", "bf16", ""), "fp16": ("fp16", "fp16", ""),
-        "bf16 dQ apart": ("bf16", "bf16", "wgmma_again")}
+        "fixed16:bf16": ("fixed16", "bf16", ""), "bf16": ("bf16", "bf16", ""), "fp16": ("fp16", "fp16", "")}
 # PyTorch's implementations beside the kernels, and the cases on which they are measured; None: on all. The naive form
 # is shown and never counts as PyTorch's best.
 IMPLS = {"efficient": None, "default": bars.SMALL_CASES, "naive": ("t28",)}
@@ -84,7 +83,7 @@ STEPS = {
     "half_rounds": Step("bf16 and fp16 beside FlashAttention-2 and cuDNN, in turns", "turns",
                         {"who": HALF, "shapes": HALF_SHAPES, "rounds": 5, "runs": 7}),
     "half_backward": Step("gradients of bf16 and fp16 beside FlashAttention-2's and cuDNN's, in turns", "turns",
-                          {"who": (*HALF, "bf16 dQ apart"), "shapes": HALF_SHAPES[:3], "rounds": 5, "runs": 7,
+                          {"who": HALF, "shapes": HALF_SHAPES[:3], "rounds": 5, "runs": 7,
                            "backward": True}),
     "half_lengths": Step("bf16 from N = 512 to 16384, beside FlashAttention-2 and cuDNN", "turns",
                          {"who": ("bf16", "flash2 bf16", "cudnn bf16"), "shapes": HALF_LENGTHS, "rounds": 2,

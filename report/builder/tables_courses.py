@@ -7,7 +7,7 @@ from . import sources
 from .errors import Failed
 from .measured import contracts_on_cpu, needs
 from .measured_courses import PASSES, Cs336, Sweep, track_of
-from .measured_half import (ANY_ORDER, APART, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
+from .measured_half import (ANY_ORDER, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
                             points)
 from .words import NOT_KNOWN, in_words, known, markdown, ms, scientific, short, significant
 
@@ -99,8 +99,7 @@ def half_turns(data):
 
 @needs("half_backward.json")
 def half_gradient_turns(data):
-    return beside_peers(half_gradients(data), (("any order over `bf16`", lambda case: case.over(ANY_ORDER, "bf16")),
-                                               ("dQ apart over `bf16`", lambda case: case.over(APART, "bf16"))))
+    return beside_peers(half_gradients(data), (("any order over `bf16`", lambda case: case.over(ANY_ORDER, "bf16")),))
 
 
 @needs("half_errors.json")

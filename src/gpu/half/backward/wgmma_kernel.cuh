@@ -64,14 +64,14 @@ public:
     }
 
     __device__ void run() {
-        if constexpr (T::kHasDq) pass_for_other_group(kPairsRead + group_); // nothing is there to be read yet
+        pass_for_other_group(kPairsRead + group_); // nothing is there to be read yet
         for (unsigned phase = 0;; phase ^= 1) {
             wait_for_phase(at_.keys_filled(), static_cast<int>(phase));
             const uint32_t number = uniform(*const_cast<const volatile uint32_t*>(&memory_.job));
             if (number >= args_.work.jobs) break;
             work(number);
         }
-        if constexpr (T::kHasDq) wait_for_other_group(kPairsRead + (group_ ^ 1));
+        wait_for_other_group(kPairsRead + (group_ ^ 1));
     }
 
 private:
@@ -164,17 +164,13 @@ private:
         wait_for_products<1>();
         pin(dp_);
         form_pairs();
-        if constexpr (T::kHasDq) {
-            share_pairs();
-            begin_queries();
-        }
+        share_pairs();
+        begin_queries();
         begin_keys();
         wait_for_products<1>();
         end_values();
-        if constexpr (T::kHasDq) {
-            wait_for_room();
-            hand_over_queries();
-        }
+        wait_for_room();
+        hand_over_queries();
         wait_for_products<0>();
         end_keys();
     }
@@ -189,17 +185,15 @@ private:
         wait_for_products<1>();
         pin(dp_);
         form_pairs();
-        if constexpr (T::kHasDq) share_pairs();
-        if constexpr (T::kHasDq) begin_queries();
+        share_pairs();
+        begin_queries();
         begin_keys();
         wait_for_products<1>();
         end_values();
-        if constexpr (T::kHasDq) pin(dq_);
+        pin(dq_);
         if constexpr (kMore) begin_scores(turn_.template plus<T::kStages>(1));
-        if constexpr (T::kHasDq) {
-            wait_for_room();
-            hand_over_queries();
-        }
+        wait_for_room();
+        hand_over_queries();
         wait_for_products<0>();
         if constexpr (kMore) pin(s_);
         end_keys();
@@ -396,7 +390,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
         const unsigned thread = threadIdx.x - T::kGroups * kGroupThreads;
         if (thread == 0)
             Copier<T>(memory, q, k, v, dout, args).run();
-        else if (T::kHasDq && thread % kWarpSize == 0 && thread / kWarpSize <= T::kGroups)
+        else if (thread % kWarpSize == 0 && thread / kWarpSize <= T::kGroups)
             Adder<T>(memory, args, thread / kWarpSize - 1).run();
     } else {
         Group<Number, T>(memory, args, group).run();

@@ -23,16 +23,11 @@ using half_forward::query_map;
 
 constexpr int kGroupKeys = 64;
 
-// What becomes of dQ: nothing, another kernel computes it; added to sums in memory, in turns.
-enum class Queries { none, in_turns };
-
-template <class Sizes_, Queries kDq_ = Queries::in_turns, bool kAhead_ = (Sizes_::kDim > 64)>
+template <class Sizes_>
 struct Variant : Sizes_, Panels<Sizes_::kDim, Sizes_::kQueries, Sizes_::kKeys> {
     using Sizes = Sizes_;
-    static constexpr Queries kDq = kDq_;
-    static constexpr bool kHasDq = kDq != Queries::none;
-    static constexpr bool kAhead = kAhead_; // scores of the next tile before dQ and dK of this one
-    static constexpr int kStages = 2;       // of queries, of dO and of dQ
+    static constexpr bool kAhead = Sizes::kDim > 64; // scores of the next tile before dQ and dK of this one
+    static constexpr int kStages = 2;                // of queries, of dO and of dQ
     static constexpr int kThreads = (Sizes::kGroups + 1) * kGroupThreads;
     static constexpr int kReaders = Sizes::kGroups * kGroupThreads; // that release stages
     static constexpr int kCopierRegisters = 24;
@@ -48,8 +43,8 @@ struct BlockMemory {
     unsigned char values[T::kKeyBytes];
     unsigned char queries[T::kStages][T::kQueryBytes];
     unsigned char douts[T::kStages][T::kQueryBytes];
-    unsigned char pairs[T::kHasDq ? T::kGroups * T::kPairPanel : 1024];
-    unsigned char sums[T::kHasDq ? T::kStages : 1][T::kGroups][T::kHasDq ? T::kSumBytes : 512];
+    unsigned char pairs[T::kGroups * T::kPairPanel];
+    unsigned char sums[T::kStages][T::kGroups][T::kSumBytes];
     float levels[T::kStages][T::kQueries];
     float origins[T::kStages][T::kQueries];
     float products[T::kStages][T::kQueries];
@@ -65,7 +60,7 @@ struct BlockMemory {
     uint32_t far; // some rows have origins
 
     __device__ void init_barriers() {
-        init_stage(keys_filled, keys_released, T::kReaders + (T::kHasDq ? T::kGroups : 0));
+        init_stage(keys_filled, keys_released, T::kReaders + T::kGroups);
         for (int i = 0; i < T::kStages; ++i) {
             init_stage(queries_filled[i], queries_released[i], T::kReaders);
             init_stage(douts_filled[i], douts_released[i], T::kReaders);
