@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/numbers.h"

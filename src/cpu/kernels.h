@@ -62,8 +62,8 @@ struct Kernel {
     const BlockKernel* blocks = nullptr;                     // of kernels that work by blocks (by_blocks.cpp)
     const BackwardKernel* backward = nullptr;                // of kernels of backward, beside forward's blocks
 
-    // Computes a launch of any element: converts what the kernel does not take in the launch's scratch memory
-    // (convert.h). Throws Error (internal) where the rows of a tensor are not dim apart.
+    // Computes a launch of any element: converts what the kernel does not take in the launch's scratch memory.
+    // Throws Error (internal) where the rows of a tensor are not dim apart.
     void launch(const Launch& launch) const;
 };
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <string>
 #include <vector>
 
 #include "src/base/error.h"

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "src/base/error.h"
