@@ -332,13 +332,4 @@ Launch launch_of(const Problem& problem, const void* in, void* out, void* scratc
     return launch;
 }
 
-void compute_batches(const Kernel& kernel, const Problem& problem, const void* in, void* out, int threads,
-                     RowStatistics* statistics) {
-    const size_t bytes = plan_of(kernel, problem, threads).scratch_bytes;
-    const AlignedMemory scratch = bytes == 0 ? nullptr : allocate_bytes(bytes);
-    Launch launch = launch_of(problem, in, out, scratch.get(), threads);
-    launch.statistics = statistics;
-    kernel.launch(launch);
-}
-
 } // namespace hw4::cpu

@@ -85,12 +85,7 @@ Plan plan_of(const Kernel& kernel, const Problem& problem, int threads);
 const Kernel& choose_kernel(const std::string& name, const Problem& problem, const Contract& contract,
                             const std::vector<Kernel>& table = kernels());
 
-// Whole batches of the problem's element that follow one another as in a file, with memory of its own for what the
-// kernel needs.
-void compute_batches(const Kernel& kernel, const Problem& problem, const void* in, void* out, int threads,
-                     RowStatistics* statistics = nullptr);
-
-// The launch of such batches.
+// The launch of whole batches of the problem's element that follow one another as in a file.
 Launch launch_of(const Problem& problem, const void* in, void* out, void* scratch, int threads);
 
 } // namespace hw4::cpu
