@@ -13,9 +13,9 @@
 
 namespace hw4::gpu::fixed_point {
 
-// The division of work of src/gpu/common/shares.h among blocks of which some may begin late, when the others have done
-// so many tiles. Jobs are all of as many tiles, and all tiles take as long, but for those of a unit's last job, which
-// may be done faster. No CUDA here, so that it can be tested anywhere.
+// ---- The division of work of src/gpu/common/shares.h among blocks of which some may begin late, when the others have
+// done so many tiles. Jobs are all of as many tiles, and all tiles take as long, but for those of a unit's last job,
+// which may be done faster.
 //
 // The late blocks are the first ones, and have less by what they missed. Most jobs go to the blocks in turn: in the
 // first rounds without the late ones, then with all. The others, at least one for each block, and more the faster the

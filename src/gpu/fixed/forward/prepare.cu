@@ -12,8 +12,8 @@
 
 namespace hw4::gpu::fixed_point {
 
-// A tile of K or of V on its way to digits, by a team of threads: rows to registers, their largest number, planes of
-// digits to global memory.
+// ---- A tile of K or of V on its way to digits, by a team of threads: rows to registers, their largest number, planes
+// of digits to global memory.
 
 // Threads of a team, which prepares a tile of K or of V: a thread has as many numbers in its registers whichever
 // contract it is. A block is one team, or several.

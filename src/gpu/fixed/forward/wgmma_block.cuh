@@ -20,7 +20,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-// Hopper's asynchronous matrix products of bytes.
+// ---- Hopper's asynchronous matrix products of bytes
 
 constexpr uint32_t kStepBytes = 32; // of each row that one instruction multiplies
 
@@ -93,8 +93,8 @@ struct LevelProducts {
     }
 };
 
-// The tiles of K and V on their way through a block: copied in the background to a ring of stages in shared memory,
-// some time before all groups of the block need them, one tile after the other.
+// ---- The tiles of K and V on their way through a block: copied in the background to a ring of stages in shared
+// memory, some time before all groups of the block need them, one tile after the other.
 //
 // What is done for every tile is done with numbers that a warp's lanes share, kept in the registers that they share:
 // kept for each lane they would take registers that are not there, kept in memory they would make the warp that has
@@ -263,6 +263,8 @@ private:
     RingAddresses<T> at_;
     RingPosition turn_;
 };
+
+// ---- The block
 
 template <class Rules_, int kDim_, int kGroups_, int kStages_, int kBlocks_, bool kMasked_ = false>
 struct BlockVariant {

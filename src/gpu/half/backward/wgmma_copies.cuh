@@ -1,5 +1,5 @@
-// The threads of wgmma's backward kernel that do not multiply: one has tiles copied, one for each group has dQ added to
-// its sums in global memory.
+// The shared memory of a block of wgmma's backward kernel, and its threads that do not multiply: one has tiles copied,
+// one for each group has dQ added to its sums in global memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace hw4::gpu::half_backward {
 
-// What a block of wgmma's backward kernel has in shared memory, and the tiles that its job goes through.
+// ---- What the block has in shared memory, and the tiles that its job goes through
 
 using half_forward::arrive_by_warp;
 using half_forward::begin_group;
@@ -131,6 +131,8 @@ struct Walk {
     }
     __device__ __forceinline__ uint32_t unit(const KernelArgs& args) const { return job.batch * args.heads + head; }
 };
+
+// ---- The threads that do not multiply
 
 // What one thread does: it has everything copied, in the order in which it is waited for.
 template <class T>

@@ -23,12 +23,9 @@
 
 namespace hw4::gpu::half_backward {
 
-// Gradients in half precision on Hopper's tensor cores: a block of keys stays, tiles of queries pass by.
-//
-// A block has two groups of 128 threads with 64 keys each, a warp that has boxes copied to shared memory, and two that
-// add dQ to its sums in global memory. With keys as rows of the pairs, P and dS are the left operands of dV and dK
-// straight from registers; for dQ, whose rows are queries, dS goes through shared memory, where both groups' keys come
-// together.
+// ---- The kernel: a block of keys stays, tiles of queries pass by. With keys as rows of the pairs, P and dS are the
+// left operands of dV and dK straight from registers; for dQ, whose rows are queries, dS goes through shared memory,
+// where both groups' keys come together.
 //
 // A tile:  S = K Q^T and dP = V dO^T; P from S while dP is multiplied; dV += P dO; dS from P and dP; both groups' dS in
 //          shared memory; dQ = dS K, dK += dS Q, and with kAhead S of the next tile; dQ to shared memory, from where it

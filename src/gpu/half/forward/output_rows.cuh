@@ -8,7 +8,7 @@
 
 namespace hw4::gpu::half_forward {
 
-// The rows of a thread on their way through the keys. Sums of mma and of wgmma are spread alike over the lanes of a
+// ---- On their way through the keys. Sums of mma and of wgmma are spread alike over the lanes of a
 // warp: a lane has columns 8j + 2 (lane % 4) + {0, 1} of row lane / 4 in sums 4j and 4j + 1, and of the row 8 below in
 // 4j + 2 and 4j + 3. Four neighbouring lanes share their two rows.
 //
@@ -141,6 +141,8 @@ __device__ __forceinline__ void pack_weights(uint32_t (&p)[kN / 8][4], const flo
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) p[i / 4][i % 4] = Number::pack(s[2 * i], s[2 * i + 1]);
 }
+
+// ---- On their way out
 
 // Where the rows of a lane go: null for one that does not exist.
 struct OutputRows {
