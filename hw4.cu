@@ -10,19 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "src/base/error.h"
-#include "src/base/interrupt.h"
 #include "src/base/refused_option.h"
 #include "src/base/standard_streams.h"
-#include "src/commands/bench.h"
 #include "src/commands/engine_choice.h"
-#include "src/commands/list.h"
-#include "src/commands/options.h"
 #include "src/commands/run.h"
 #include "src/gpu/device/connections.h"
 #include "src/ranks/agree.h"
 #include "src/ranks/parcel.h"
-#include "src/ranks/ranks.h"
 
 namespace hw4 {
 namespace {

@@ -1,8 +1,6 @@
 // seq: the sequential reference. O = softmax(Q K^T / sqrt(d)) V, or its gradients, one thread, plain loops, in the
 // order that the contract's forward.h and backward.h in src/contracts state. Every other engine of this project must
 // print the bytes that this program prints; under bf16 and fp16 they are what the others must be near to.
-#include <getopt.h>
-
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -12,7 +10,6 @@
 
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
-#include "src/base/refused_option.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/contracts/contract.h"
@@ -49,25 +46,14 @@ struct Request : hw4::CaseOptions {
 
 // Nothing when --help or --version has been answered. Throws Error (usage).
 std::optional<Request> parse(int argc, char** argv) {
-    constexpr int kTime = hw4::CaseOptions::kOwn;
-    const std::vector<option> table = hw4::CaseOptions::table({{"time", no_argument, nullptr, kTime}});
     Request request;
-    opterr = 0; // one line of our own instead of getopt's
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", table.data(), nullptr)) != -1;) {
-        switch (code) {
-        case 'h':
-        case hw4::CaseOptions::kHelp: std::fputs(kHelp, stdout); return std::nullopt;
-        case 'V':
-        case hw4::CaseOptions::kVersion:
-            std::printf("seq %s, contracts %s\n", hw4::kVersion, hw4::contract_revisions().c_str());
-            return std::nullopt;
-        case kTime: request.print_time = true; break;
-        default:
-            if (!request.take(code, optarg, request.contract))
-                hw4::usage_error(hw4::why_refused(code, argv, table.data()));
-        }
-    }
+    std::vector<hw4::CommandOption> list = request.options(request.contract);
+    list.push_back(hw4::flag("time", request.print_time));
+    const hw4::Action asked = hw4::take_options(argc, argv, list);
+    if (asked == hw4::Action::help) std::fputs(kHelp, stdout);
+    if (asked == hw4::Action::version)
+        std::printf("seq %s, contracts %s\n", hw4::kVersion, hw4::contract_revisions().c_str());
+    if (asked != hw4::Action::run) return std::nullopt;
     const std::vector<hw4::CaseNames> cases = request.cases_of({argv + optind, argv + argc});
     if (cases.size() != 1)
         hw4::usage_error("need one INPUT and OUTPUT, got " + std::to_string(2 * cases.size()) + " names");

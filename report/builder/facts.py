@@ -17,7 +17,7 @@ from .measured import (BYTE_PRODUCTS, CONTRACTS, INTEGER_OPERATIONS, INTEGER_ROO
                        contracts_on_cpu, flop)
 from .measured_backward import GRADIENTS, MASKS, Backward
 from .measured_courses import BASE, LIMIT_BYTES, PASSES, Cs336, Lab5, Sweep, track_of
-from .measured_half import (ANY_ORDER, APART, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, PAIR_PRODUCTS, PAIR_ROOF,
+from .measured_half import (ANY_ORDER, CUDNN, FLASH2, FORMATS, FROM_BF16, HALF_TYPES, PAIR_PRODUCTS, PAIR_ROOF,
                             SAME_ACCURACY, Half, costs, half_gradients, half_ladder, half_lengths, half_rounds)
 from .spread import Spread
 from .words import with_crosses
@@ -417,10 +417,9 @@ def turns_of(found, document):
 
 
 def gradients_in_turns(data):
-    """Also what the order of dQ's parts costs, and a kernel of its own for dQ."""
+    """Also what the order of dQ's parts costs."""
     found = half_gradients(data)
-    return {**turns_of(found, data.documents["half_backward.json"]), "any_order": ratios_of(found, ANY_ORDER, "bf16"),
-            "apart": ratios_of(found, APART, "bf16")}
+    return {**turns_of(found, data.documents["half_backward.json"]), "any_order": ratios_of(found, ANY_ORDER, "bf16")}
 
 
 def bf16_lengths(data):

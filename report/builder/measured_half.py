@@ -148,7 +148,7 @@ def costs(data) -> list[Cost]:
 # ---- Half precision's own kernels
 
 HALF_TYPES = ("bf16", "fp16")
-ANY_ORDER, APART = "bf16 any order", "bf16 dQ apart"  # other ways to the gradients of bf16
+ANY_ORDER = "bf16 any order"  # another way to the gradients of bf16
 
 
 def turns_in(data, file) -> list[InTurns]:

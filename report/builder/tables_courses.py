@@ -7,7 +7,7 @@ from . import sources
 from .errors import Failed
 from .measured import contracts_on_cpu
 from .measured_courses import PASSES, Cs336, Sweep, track_of
-from .measured_half import (ANY_ORDER, APART, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
+from .measured_half import (ANY_ORDER, HALF_TYPES, Half, costs, half_gradients, half_ladder, half_rounds,
                             points)
 from .words import NOT_KNOWN, in_words, known, markdown, ms, scientific, short, significant
 
@@ -94,8 +94,7 @@ def half_turns(data):
 
 
 def half_gradient_turns(data):
-    return beside_peers(half_gradients(data), (("any order over `bf16`", lambda case: case.over(ANY_ORDER, "bf16")),
-                                               ("dQ apart over `bf16`", lambda case: case.over(APART, "bf16"))))
+    return beside_peers(half_gradients(data), (("any order over `bf16`", lambda case: case.over(ANY_ORDER, "bf16")),))
 
 
 def half_own_errors(data):

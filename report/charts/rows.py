@@ -4,7 +4,7 @@ from __future__ import annotations
 from builder.errors import Failed
 from builder.measured import FIXED_LADDER_CASES, INTEGER_ROOF
 from builder.measured_backward import Backward
-from builder.measured_half import ANY_ORDER, APART, CUDNN, FLASH2, half_gradients as gradients_in_turns
+from builder.measured_half import ANY_ORDER, CUDNN, FLASH2, half_gradients as gradients_in_turns
 from builder.measured_half import half_ladder as ladder_of_half
 from builder.spread import Spread
 from builder.words import ms, shape, significant
@@ -110,8 +110,8 @@ def half_ladder(data):
 
 
 def half_gradients(data):
-    """The gradients of half precision beside FlashAttention-2's and cuDNN's, and other ways to them."""
-    everybody = {"bf16": "hw4, bf16", ANY_ORDER: "dQ's parts in any order", APART: "dQ by a kernel of its own",
+    """The gradients of half precision beside FlashAttention-2's and cuDNN's, and another way to them."""
+    everybody = {"bf16": "hw4, bf16", ANY_ORDER: "dQ's parts in any order",
                  FLASH2: "FlashAttention-2", CUDNN: "cuDNN"}
     cases = gradients_in_turns(data)
     shapes = list(dict.fromkeys(case.name for case in cases))
@@ -131,8 +131,8 @@ def half_gradients(data):
         if is_last:
             ax.set_xlabel("TFLOP/s")
         for place, who in zip(places, everybody):
-            # Pale: hw4 without a promise, and with more work.
-            colour = style.PALE if who in (ANY_ORDER, APART) else look_of(who)["color"]
+            # Pale: hw4 without a promise.
+            colour = style.PALE if who == ANY_ORDER else look_of(who)["color"]
             ax.barh([place], [case.rate(who)], height=0.7, color=colour, zorder=2)
             ax.text(case.rate(who) + scale[-1] * 0.02, place, f"{case.rate(who):.0f}", va="center_baseline",
                     fontsize=style.SMALL, zorder=6, bbox=style.WHITE)

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <string>
 #include <system_error>
 
 #include "src/base/error.h"

@@ -6,7 +6,6 @@
 
 #include "src/base/error.h"
 #include "src/base/json.h"
-#include "src/base/json_value.h"
 #include "src/base/version.h"
 #include "src/bench/sampling.h"
 #include "src/contracts/contract.h"

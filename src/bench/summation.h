@@ -1,9 +1,11 @@
 // Ways to add up a vector over ranks, which are timed: an all-reduce of MPI's, of NCCL's, or one in a fixed order.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
+#include "src/cpu/aligned_memory.h"
 #include "src/ranks/collectives.h"
 #include "src/ranks/ordered_sum.h"
 #include "src/ranks/ranks.h"
@@ -16,14 +18,24 @@ public:
     virtual ~FloatMemory() = default;
 
     virtual float* data() const = 0; // for whoever has that memory
-    virtual bool on_card() const = 0;
     virtual void put(size_t first, const float* from, size_t count) = 0;
     virtual void get(size_t first, size_t count, float* to) const = 0;
 };
 
-// Throws std::bad_alloc.
-std::unique_ptr<FloatMemory> host_floats(size_t count);
+// Throws std::bad_alloc where there is no memory.
+class HostFloats : public FloatMemory {
+public:
+    explicit HostFloats(size_t count) : memory_(cpu::allocate_aligned(count)) {}
 
+    float* data() const override { return memory_.get(); }
+    void put(size_t first, const float* from, size_t count) override { std::copy_n(from, count, data() + first); }
+    void get(size_t first, size_t count, float* to) const override { std::copy_n(data() + first, count, to); }
+
+private:
+    cpu::AlignedFloats memory_;
+};
+
+std::unique_ptr<FloatMemory> host_floats(size_t count);
 // On the card that the calling thread uses. Throws Error.
 std::unique_ptr<FloatMemory> card_floats(size_t count);
 // Host memory that the GPU copies from and to by itself.

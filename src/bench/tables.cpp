@@ -1,7 +1,6 @@
 #include "src/bench/tables.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "src/bench/sampling.h"

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "src/base/untouched_vector.h"
 #include "src/bench/cell.h"

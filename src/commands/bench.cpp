@@ -1,6 +1,4 @@
 // Options -> cells -> rows, one after the other -> table and files, complete after each row.
-#include "src/commands/bench.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,10 +22,9 @@
 #include "src/commands/bench_child.h"
 #include "src/commands/bench_collectives.h"
 #include "src/commands/bench_options.h"
-#include "src/commands/list.h"
+#include "src/commands/run.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
-#include "src/gpu/kernel_file.h"
 #include "src/io/output_file.h"
 #include "src/io/run_files.h"
 #include "src/ranks/agree.h"

@@ -9,9 +9,9 @@
 #include <csignal>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "src/base/error.h"
-#include "src/base/file_descriptor.h"
 #include "src/bench/row_json.h"
 #include "src/ranks/agree.h"
 

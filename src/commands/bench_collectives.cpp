@@ -66,7 +66,7 @@ void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vec
          {"limit", kValue, [&](const char* value) { rules.limit_s = parse_seconds(value); }},
          {"output", kValue, [&](const char* value) { request.output = parse_json_name(value); }},
          flag("quiet", request.quiet)});
-    request.action = take_options(argc, argv, own);
+    request.action = take_options(argc, argv, own, usage_error);
     if (request.action == Action::run && optind < argc)
         usage_error("'" + std::string(argv[optind]) + "': need options alone");
 }

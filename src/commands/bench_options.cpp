@@ -162,7 +162,7 @@ void refuse_contradictions(const Request& request) {
 
 Request parse_request(int argc, char** argv) {
     Request request;
-    request.action = take_options(argc, argv, options_of(request));
+    request.action = take_options(argc, argv, options_of(request), usage_error);
     if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
@@ -174,9 +174,8 @@ Request parse_request(int argc, char** argv) {
 
 CompareRequest parse_compare(int argc, char** argv) {
     CompareRequest request;
-    request.action = take_options(argc, argv, {{"threshold", required_argument, [&](const char* value) {
-                                                    request.threshold = parse_percent("threshold", value) / 100;
-                                                }}});
+    const auto threshold = [&](const char* value) { request.threshold = parse_percent("threshold", value) / 100; };
+    request.action = take_options(argc, argv, {{"threshold", required_argument, threshold}}, usage_error);
     if (request.action != Action::run) return request;
     if (argc - optind != 2)
         usage_error("compare needs OLD and NEW, got " + std::to_string(argc - optind) +
@@ -194,7 +193,8 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
         {{"count", required_argument, count},
          {"term", required_argument, [&](const char* value) { request.addends.term = parse_term(value); }},
          {"device", required_argument, [&](const char* value) { request.device = parse_device(value); }},
-         {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}});
+         {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}},
+        usage_error);
     if (request.action != Action::run) return request;
     if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': accumulate needs options alone");
     return request;
@@ -202,7 +202,7 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
 
 StartUpRequest parse_start_up(int argc, char** argv) {
     StartUpRequest request;
-    request.action = take_options(argc, argv, {});
+    request.action = take_options(argc, argv, {}, usage_error);
     if (request.action == Action::run && optind < argc)
         usage_error("start-up takes no '" + std::string(argv[optind]) + "'");
     return request;

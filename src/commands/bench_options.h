@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "src/bench/accumulate.h"
 #include "src/bench/memory_timeline.h"

@@ -1,6 +1,5 @@
 #include "src/commands/bench_values.h"
 
-#include <deque>
 #include <limits>
 #include <string_view>
 
@@ -90,34 +89,6 @@ void refuse_name(const char* option, const std::string& text, const std::string&
     std::string list;
     for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
     refuse_value(option, text, need + list + did_you_mean(word, names));
-}
-
-Action take_options(int argc, char** argv, const std::vector<CommandOption>& list) {
-    constexpr int kFirst = kLong; // codes of the list; then those of every command
-    const int help = kFirst + static_cast<int>(list.size());
-    std::deque<std::string> dashed;
-    std::vector<option> options;
-    for (size_t i = 0; i < list.size(); ++i) {
-        const int code = kFirst + static_cast<int>(i);
-        options.push_back({list[i].name.c_str(), list[i].has_value, nullptr, code});
-        if (list[i].name.find('_') == std::string::npos) continue;
-        dashed.push_back(list[i].name);
-        std::replace(dashed.back().begin(), dashed.back().end(), '_', '-');
-        options.push_back({dashed.back().c_str(), list[i].has_value, nullptr, code});
-    }
-    options.insert(
-        options.end(),
-        {{"help", no_argument, nullptr, help}, {"version", no_argument, nullptr, help + 1}, {nullptr, 0, nullptr, 0}});
-    opterr = 0; // one line of our own instead of getopt's
-    optind = 0; // start over, also when a test parses twice
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", options.data(), nullptr)) != -1;) {
-        if (code == 'h' || code == help) return Action::help;
-        if (code == 'V' || code == help + 1) return Action::version;
-        if (code < kFirst) usage_error(why_refused(code, argv, options.data()));
-        list[static_cast<size_t>(code - kFirst)].take(optarg);
-    }
-    return Action::run;
 }
 
 std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most) {

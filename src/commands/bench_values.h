@@ -1,32 +1,16 @@
-// What the command lines of hw4 bench have in common: the way through their options, and the values of those. What is
-// wrong with one is thrown as Error (usage).
+// The values of options that the command lines of hw4 bench have in common. What is wrong with one is thrown as Error
+// (usage).
 #pragma once
-
-#include <getopt.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "src/base/refused_option.h"
 #include "src/commands/options.h"
 
 namespace hw4::bench {
-
-// An option of a command: its name (with - for _ too), whether it has a value, as getopt_long() says it, and what is
-// done with the value.
-struct CommandOption {
-    std::string name;
-    int has_value;
-    std::function<void(const char* value)> take;
-};
-
-inline CommandOption flag(const char* name, bool& set) {
-    return {name, no_argument, [&set](const char*) { set = true; }};
-}
 
 // "4096", "4k", "2m", "1g": k is 1024, m 1024 of those, g 1024 of those. Nothing where it is no such number from
 // `least` to `most`.
@@ -40,15 +24,12 @@ std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t
 // The words between commas; empty ones too.
 std::vector<std::string> split_at_commas(const std::string& text);
 
+// Names bench --help.
 [[noreturn]] void usage_error(const std::string& what);
 [[noreturn]] void refuse_value(const char* option, const std::string& text, const std::string& need);
 // For a value in which `word` is none of the names. `need`: "one of " or "some of ".
 [[noreturn]] void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
                               const std::vector<std::string>& names);
-
-// Leaves optind at the first word that is no option; where help or version is asked for, which comes back then, what
-// follows is not looked at.
-Action take_options(int argc, char** argv, const std::vector<CommandOption>& list);
 
 std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most);
 int parse_count(const char* option, const std::string& text, int most);

@@ -4,13 +4,11 @@
 #include <cstdio>
 #include <iterator>
 #include <sstream>
-#include <string>
 #include <vector>
 
 #include "src/base/error.h"
 #include "src/base/refused_option.h"
 #include "src/cpu/engine.h"
-#include "src/gpu/kernel_file.h"
 
 namespace hw4 {
 namespace {
@@ -79,7 +77,7 @@ EngineChoice::EngineChoice(const Options& options, bool remarks) : device_(chose
 
 EngineMaker EngineChoice::operator()(const EngineRequest& request) {
     if (takes_gpu(request)) return {"gpu", gpu::make_engine};
-    return {"cpu", [](const EngineRequest& first) { return cpu::make_engine(first); }};
+    return {"cpu", cpu::make_engine};
 }
 
 bool EngineChoice::gives_parts(const EngineRequest& request) {

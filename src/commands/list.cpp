@@ -1,9 +1,8 @@
-#include "src/commands/list.h"
-
 #include <cstdio>
 
 #include "src/base/json.h"
 #include "src/base/version.h"
+#include "src/commands/run.h"
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
 #include "src/run/case_options.h"

@@ -1,14 +1,10 @@
 #include "src/commands/options.h"
 
-#include <getopt.h>
-
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/numbers.h"
-#include "src/base/refused_option.h"
 
 namespace hw4 {
 
@@ -56,23 +52,6 @@ std::vector<int> parse_gpus(const std::string& text) {
     return cards;
 }
 
-enum Option : int {
-    kDevice = CaseOptions::kOwn,
-    kKernel,
-    kKernelFile,
-    kGpus,
-    kListKernels,
-    kStreams,
-    kCopies,
-    kThreads,
-    kTime,
-    kJson,
-    kTrace,
-    kPairs,
-    kSync,
-    kGather
-};
-
 // The first word of all may be a command (hw4.cu): a file of that name is ./NAME.
 std::vector<CaseNames> cases_in(const std::vector<std::string>& words, Options& options) {
     if (options.pairs.empty()) return options.cases_of(words);
@@ -113,50 +92,31 @@ void refuse_what_does_not_fit(Options& options) {
 } // namespace
 
 Options parse_options(int argc, char** argv) {
-    const std::vector<option> table = CaseOptions::table({{"device", required_argument, nullptr, kDevice},
-                                                          {"gpus", required_argument, nullptr, kGpus},
-                                                          {"kernel", required_argument, nullptr, kKernel},
-                                                          {"kernel-file", required_argument, nullptr, kKernelFile},
-                                                          {"list-kernels", no_argument, nullptr, kListKernels},
-                                                          {"streams", required_argument, nullptr, kStreams},
-                                                          {"copies", required_argument, nullptr, kCopies},
-                                                          {"threads", required_argument, nullptr, kThreads},
-                                                          {"time", no_argument, nullptr, kTime},
-                                                          {"json", required_argument, nullptr, kJson},
-                                                          {"trace", required_argument, nullptr, kTrace},
-                                                          {"pairs", required_argument, nullptr, kPairs},
-                                                          {"sync", no_argument, nullptr, kSync},
-                                                          {"gather", no_argument, nullptr, kGather}});
     Options options;
-    opterr = 0; // one line of our own instead of getopt's
-    optind = 0; // start over, also when a test parses twice
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", table.data(), nullptr)) != -1;) {
-        switch (code) {
-        case kDevice: options.device = parse_device(optarg); break;
-        case kGpus: options.gpus = parse_gpus(optarg); break;
-        case kKernel: options.engine.kernel = parse_name("kernel", optarg); break;
-        case kKernelFile: options.kernel_file = parse_name("kernel-file", optarg); break;
-        case kListKernels: options.action = Action::list_kernels; break;
-        case kStreams: options.engine.streams = parse_count("streams", optarg, 16); break;
-        case kCopies: options.engine.copies = parse_copies(optarg); break;
-        case kThreads: options.engine.threads = parse_count("threads", optarg, 1024); break;
-        case kTime: options.time = true; break;
-        case kJson: options.json = parse_name("json", optarg); break;
-        case kTrace: options.trace = parse_name("trace", optarg); break;
-        case kPairs: options.pairs = parse_name("pairs", optarg); break;
-        case kSync: options.sync = true; break;
-        case kGather: options.gather = true; break;
-        case 'h':
-        case CaseOptions::kHelp: options.action = Action::help; return options;
-        case 'V':
-        case CaseOptions::kVersion: options.action = Action::version; return options;
-        default:
-            if (code == ':' && optopt == kJson && options.action == Action::list_kernels)
-                options.list_as_json = true;
-            else if (!options.take(code, optarg, options.engine.contract))
-                usage_error(why_refused(code, argv, table.data()));
-        }
+    EngineOptions& engine = options.engine;
+    constexpr int kValue = required_argument;
+    const auto list_as_json = [&] { return options.list_as_json = options.action == Action::list_kernels; };
+    std::vector<CommandOption> list = options.options(engine.contract);
+    list.insert(
+        list.end(),
+        {{"device", kValue, [&](const char* value) { options.device = parse_device(value); }},
+         {"gpus", kValue, [&](const char* value) { options.gpus = parse_gpus(value); }},
+         {"kernel", kValue, [&](const char* value) { engine.kernel = parse_name("kernel", value); }},
+         {"kernel-file", kValue, [&](const char* value) { options.kernel_file = parse_name("kernel-file", value); }},
+         {"list-kernels", no_argument, [&](const char*) { options.action = Action::list_kernels; }},
+         {"streams", kValue, [&](const char* value) { engine.streams = parse_count("streams", value, 16); }},
+         {"copies", kValue, [&](const char* value) { engine.copies = parse_copies(value); }},
+         {"threads", kValue, [&](const char* value) { engine.threads = parse_count("threads", value, 1024); }},
+         flag("time", options.time),
+         {"json", kValue, [&](const char* value) { options.json = parse_name("json", value); }, list_as_json},
+         {"trace", kValue, [&](const char* value) { options.trace = parse_name("trace", value); }},
+         {"pairs", kValue, [&](const char* value) { options.pairs = parse_name("pairs", value); }},
+         flag("sync", options.sync),
+         flag("gather", options.gather)});
+    const Action asked = take_options(argc, argv, list);
+    if (asked != Action::run) {
+        options.action = asked;
+        return options;
     }
     if (options.action == Action::list_kernels && !options.json.empty())
         usage_error("--list-kernels writes to standard output: --json goes last, without a name");

@@ -10,7 +10,6 @@
 
 namespace hw4 {
 
-enum class Action { run, help, version, list_kernels };
 enum class Device { automatic, gpu, cpu };
 
 struct Options : CaseOptions {

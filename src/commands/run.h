@@ -1,9 +1,8 @@
-// hw4 INPUT OUTPUT, hw4 INPUT OUTPUT INPUT OUTPUT ..., hw4 --pairs FILE.
+// What hw4 does, by command: cases from file to file, hw4 bench, --list-kernels and --version.
 #pragma once
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
@@ -13,6 +12,17 @@
 #include "src/ranks/ranks.h"
 
 namespace hw4 {
+
+// hw4 bench: attention measured over sizes and implementations. argv[0] is "bench". Called by all ranks, of which only
+// some measurements take several. Throws Error.
+ExitCode run_bench(int argc, char** argv, Ranks& ranks);
+
+// hw4 --list-kernels, for people and, as JSON, for the judge, the scripts and the tests.
+std::string list_text();
+std::string list_json();
+
+// "hw4 0.2.0, contracts f32.forward/1 fixed.forward/2 fixed16.forward/1 ..., CUDA 13.0 for sm_90"
+std::string version_line();
 
 // One case, by one process or by several ranks, each of which calls this with the same options but for the card: each
 // opens the input, reads, computes and writes its share, and the first one gives the output its name when all have

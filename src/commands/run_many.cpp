@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <list>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "src/base/error.h"

@@ -21,7 +21,6 @@
 #include "src/ranks/agree.h"
 #include "src/ranks/gathering.h"
 #include "src/ranks/parcel.h"
-#include "src/ranks/thread_ranks.h"
 #include "src/run/case_files.h"
 #include "src/run/pipeline.h"
 #include "src/run/run_report.h"

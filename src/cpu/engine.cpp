@@ -25,9 +25,9 @@ AlignedMemory chunk_buffer(const std::string& path, size_t bytes) {
 }
 
 // A case that no kernel takes is the file's fault.
-const Kernel& kernel_for(const EngineRequest& request, const std::vector<Kernel>& table) {
+const Kernel& kernel_for(const EngineRequest& request) {
     try {
-        return choose_kernel(request.options.kernel, request.problem, *request.options.contract, table);
+        return choose_kernel(request.options.kernel, request.problem, *request.options.contract);
     } catch (const Error& error) {
         if (error.code() != ExitCode::bad_data) throw;
         throw Error(ExitCode::bad_data, request.input + ": " + error.what());
@@ -67,9 +67,8 @@ private:
 
 class CpuEngine : public Engine {
 public:
-    CpuEngine(const EngineRequest& request, const std::vector<Kernel>& table)
-        : request_(request), table_(table),
-          threads_(request.options.threads > 0 ? request.options.threads : available_processors()) {
+    explicit CpuEngine(const EngineRequest& request)
+        : request_(request), threads_(request.options.threads > 0 ? request.options.threads : available_processors()) {
         plan([] {});
     }
 
@@ -138,7 +137,7 @@ private:
     const Pen& pen() const { return request_.pen; }
 
     void plan(const std::function<void()>& all_fetched) {
-        kernel_ = &kernel_for(request_, table_);
+        kernel_ = &kernel_for(request_);
         chunk_batches_ = planned_batches(request_);
         progress_.emplace("rows", static_cast<double>(problem().output_rows()));
         make_slots(slot_count(request_, chunk_batches_), all_fetched);
@@ -168,7 +167,6 @@ private:
     }
 
     EngineRequest request_; // with the case that is computed
-    const std::vector<Kernel>& table_;
     const int threads_;
     Crew crew_; // of all chunks
     const Kernel* kernel_ = nullptr;
@@ -189,8 +187,6 @@ std::vector<KernelInfo> kernel_list() {
     return list;
 }
 
-std::unique_ptr<Engine> make_engine(const EngineRequest& request, const std::vector<Kernel>& table) {
-    return std::make_unique<CpuEngine>(request, table);
-}
+std::unique_ptr<Engine> make_engine(const EngineRequest& request) { return std::make_unique<CpuEngine>(request); }
 
 } // namespace hw4::cpu

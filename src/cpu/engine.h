@@ -12,6 +12,6 @@ namespace hw4::cpu {
 std::vector<KernelInfo> kernel_list();
 
 // Throws Error (usage, bad_data, out_of_memory).
-std::unique_ptr<Engine> make_engine(const EngineRequest& request, const std::vector<Kernel>& table = kernels());
+std::unique_ptr<Engine> make_engine(const EngineRequest& request);
 
 } // namespace hw4::cpu

@@ -65,8 +65,8 @@ struct Kernel {
     const BlockKernel* blocks = nullptr;                     // of kernels that work by blocks (by_blocks.cpp)
     const BackwardKernel* backward = nullptr;                // of kernels of backward, beside forward's blocks
 
-    // Computes a launch of any element: converts what the kernel does not take in the launch's scratch memory
-    // (convert.h). Throws Error (internal) where the rows of a tensor are not dim apart.
+    // Computes a launch of any element: converts what the kernel does not take in the launch's scratch memory.
+    // Throws Error (internal) where the rows of a tensor are not dim apart.
     void launch(const Launch& launch) const;
 };
 
@@ -88,12 +88,7 @@ Plan plan_of(const Kernel& kernel, const Problem& problem, int threads);
 const Kernel& choose_kernel(const std::string& name, const Problem& problem, const Contract& contract,
                             const std::vector<Kernel>& table = kernels());
 
-// Whole batches of the problem's element that follow one another as in a file, with memory of its own for what the
-// kernel needs.
-void compute_batches(const Kernel& kernel, const Problem& problem, const void* in, void* out, int threads,
-                     RowStatistics* statistics = nullptr);
-
-// The launch of such batches.
+// The launch of whole batches of the problem's element that follow one another as in a file.
 Launch launch_of(const Problem& problem, const void* in, void* out, void* scratch, int threads);
 
 } // namespace hw4::cpu

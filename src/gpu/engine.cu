@@ -4,20 +4,172 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/gpu/device/check.h"
 #include "src/gpu/device/memory.h"
-#include "src/gpu/device/stream_work.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
-#include "src/gpu/slots.h"
+#include "src/problem/problem.h"
+#include "src/run/timeline.h"
 
 namespace hw4::gpu {
 namespace {
+
+// What a stream does between two events: to wait for its end, and to say on the host's timeline when it was at work.
+class TimedWork {
+public:
+    explicit TimedWork(bool timed)
+        : started_(timed ? make_event() : Event()),
+          done_(make_event(cudaEventBlockingSync | (timed ? 0u : cudaEventDisableTiming))) {}
+
+    // Around what is given to the stream.
+    void begin(cudaStream_t stream) {
+        if (started_.get()) HW4_CUDA(cudaEventRecord(started_.get(), stream));
+    }
+    void end(cudaStream_t stream) { HW4_CUDA(cudaEventRecord(done_.get(), stream)); }
+
+    void wait() const { HW4_CUDA(cudaEventSynchronize(done_.get())); }
+
+    cudaEvent_t started() const { return started_.get(); }
+    cudaEvent_t done() const { return done_.get(); }
+
+private:
+    Event started_;
+    Event done_;
+};
+
+// The GPU's clock on the host's timeline; without a timeline it does nothing.
+class StreamTimes {
+public:
+    // Streams are numbered: those of the slots, then those of the writers.
+    StreamTimes(Timeline* timeline, int slot_streams, int writer_streams) : timeline_(timeline) {
+        if (timeline == nullptr) return;
+        for (int i = 0; i < slot_streams; ++i) add_track("stream " + std::to_string(i));
+        for (int i = 0; i < writer_streams; ++i) add_track("copy-out stream " + std::to_string(i));
+        zero_ = make_event();
+        HW4_CUDA(cudaEventRecord(zero_.get()));
+        HW4_CUDA(cudaEventSynchronize(zero_.get()));
+        zero_seconds_ = timeline->now();
+    }
+
+    bool wanted() const { return timeline_ != nullptr; }
+
+    // Work that is over.
+    void add(const TimedWork& work, int stream, Stage stage, size_t bytes) const {
+        if (!wanted()) return;
+        timeline_->add(
+            {tracks_[static_cast<size_t>(stream)], stage, seconds(work.started()), seconds(work.done()), bytes});
+    }
+
+private:
+    void add_track(const std::string& name) { tracks_.push_back(timeline_->add_track(name, true)); }
+
+    double seconds(cudaEvent_t event) const {
+        float milliseconds = 0;
+        HW4_CUDA(cudaEventElapsedTime(&milliseconds, zero_.get(), event));
+        return zero_seconds_ + milliseconds * 1e-3;
+    }
+
+    Timeline* timeline_;
+    std::vector<int> tracks_; // by stream
+    Event zero_;
+    double zero_seconds_ = 0;
+};
+
+// Several that are waited for together, with the events of those before them.
+class TimedWorks {
+public:
+    // The next one, on that stream; its begin() and end() are the caller's.
+    TimedWork& add(int stream, size_t bytes, bool timed) {
+        if (used_ == list_.size()) list_.emplace_back(timed);
+        Entry& entry = list_[used_++];
+        entry.stream = stream;
+        entry.bytes = bytes;
+        return entry.work;
+    }
+
+    // Waits for all and writes them down; then there are none.
+    void settle(Stage stage, const StreamTimes& times) {
+        for (size_t i = 0; i < used_; ++i) {
+            list_[i].work.wait();
+            times.add(list_[i].work, list_[i].stream, stage, list_[i].bytes);
+        }
+        used_ = 0;
+    }
+
+private:
+    struct Entry {
+        explicit Entry(bool timed) : work(timed) {}
+        TimedWork work;
+        int stream = 0;
+        size_t bytes = 0;
+    };
+    std::vector<Entry> list_;
+    size_t used_ = 0;
+};
+
+// How a chunk of a case lies in its slot: rows as the file has them, first the input's, then the output's, then the
+// statistics of the output's rows where they are asked for.
+class SlotLayout {
+public:
+    SlotLayout(const Problem& problem, Copies copies, int64_t batches, bool statistics)
+        : copies_(copies), element_(problem.element), row_bytes_(problem.stored_row_bytes()),
+          pitch_bytes_(row_pitch(problem, copies)),
+          input_rows_(aligned(static_cast<size_t>(batches * problem.batch_input_rows()))),
+          output_rows_(aligned(static_cast<size_t>(batches * problem.batch_output_rows()))),
+          statistics_bytes_(output_rows_ * bytes_beside_output(statistics)) {}
+
+    size_t bytes() const {
+        const size_t all = (input_rows_ + output_rows_) * pitch_bytes_ + statistics_bytes_;
+        return (all + kBoundary - 1) / kBoundary * kBoundary;
+    }
+
+    // Elements from one row to the next.
+    size_t stride() const { return pitch_bytes_ / bytes_of(element_); }
+
+    // In a slot that begins there.
+    void* input(void* slot) const { return rows_in(slot).row(0); }
+    void* output(void* slot) const { return rows_in(slot).row(input_rows_); }
+    // Null where they are not asked for.
+    RowStatistics* statistics(void* slot) const {
+        if (statistics_bytes_ == 0) return nullptr;
+        return static_cast<RowStatistics*>(rows_in(slot).row(input_rows_ + output_rows_));
+    }
+
+    void copy_in(void* slot, int64_t first_row, int64_t rows, const void* from, cudaStream_t stream) const {
+        rows_in(slot).copy_in(from, static_cast<size_t>(rows), stream, static_cast<size_t>(first_row));
+    }
+    void copy_out(void* slot, int64_t first_row, int64_t rows, void* to, cudaStream_t stream) const {
+        rows_in(slot).copy_out(to, static_cast<size_t>(rows), stream, input_rows_ + static_cast<size_t>(first_row));
+    }
+    void copy_statistics_out(void* slot, int64_t first_row, int64_t rows, RowStatistics* to,
+                             cudaStream_t stream) const {
+        HW4_CUDA(cudaMemcpyAsync(to, statistics(slot) + first_row, static_cast<size_t>(rows) * sizeof(RowStatistics),
+                                 cudaMemcpyDeviceToHost, stream));
+    }
+
+private:
+    static constexpr size_t kBoundary = 16; // bytes, where kernels want matrices to start
+
+    // So many packed rows end at a boundary.
+    size_t aligned(size_t rows) const {
+        const size_t together = kBoundary / bytes_of(element_);
+        return (rows + together - 1) / together * together;
+    }
+
+    PitchedRows rows_in(void* slot) const { return PitchedRows(slot, row_bytes_, pitch_bytes_, copies_); }
+
+    Copies copies_;
+    Element element_;
+    size_t row_bytes_;
+    size_t pitch_bytes_;
+    size_t input_rows_;
+    size_t output_rows_;
+    size_t statistics_bytes_;
+};
 
 // The plainest kernel of the contract, which says why no other can either; null when this build has none.
 const Kernel* first_kernel(const Operation& operation, const Contract& contract) {
@@ -110,7 +262,6 @@ public:
                 return plan;
             } catch (const Error& error) {
                 if (error.code() != ExitCode::out_of_memory) throw;
-                (void)cudaGetLastError(); // the failed allocation is not to be seen by the next check
                 slots_.clear();
                 scratch_.clear();
                 if (plan->scratch_bytes > plan->least_scratch) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/gpu/hw4_kernel.h"
 #include "src/run/engine.h"
 
 namespace hw4::gpu {
@@ -33,6 +34,11 @@ std::string unsupported_reason(const Problem& problem, const std::string& name, 
 
 // The same of a kernel in a file of its own. Throws Error (usage) where its name is that of another.
 std::string unsupported_reason(const Problem& problem, const Hw4Kernel& file);
+
+// Brings a kernel in a file of its own (hw4_kernel.h) into this process, for good: the driver has its code. Throws
+// Error: (no_input) the file cannot be opened, (bad_data) it is no kernel file, or one for another version of
+// hw4_kernel.h.
+const Hw4Kernel& load_kernel_file(const std::string& path);
 
 // "CUDA 13.0 for sm_80 sm_90", "built without CUDA".
 std::string build_description();

@@ -1,12 +1,10 @@
-#include "src/gpu/kernel_file.h"
-
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 
-#include "src/base/error.h"
+#include "src/gpu/engine.h"
 
 namespace hw4::gpu {
 namespace {

@@ -3,15 +3,11 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <cctype>
-#include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/standard_streams.h"
-#include "src/io/byte_source.h"
 #include "src/io/gzip.h"
 #include "src/io/npy.h"
 #include "src/problem/words.h"
@@ -158,8 +154,7 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
 
 } // namespace
 
-CaseReader::CaseReader(const std::string& name, const Operation* asked, const Operations& operations)
-    : path_(shown_input(name)) {
+CaseReader::CaseReader(const std::string& name, const Operation* asked) : path_(shown_input(name)) {
     OpenFile file = open_input(name);
     const StoredSize stored = {S_ISREG(file.status.st_mode), static_cast<int64_t>(stored_bytes(file))};
     std::unique_ptr<ByteSource> source = std::make_unique<PlainSource>(path_, std::move(file));
@@ -173,7 +168,7 @@ CaseReader::CaseReader(const std::string& name, const Operation* asked, const Op
     const bool npy = !whole_case && start.size() == kShortHeaderBytes && is_npy(start);
     read_header_on(path_, *source, npy ? npy_header_bytes(path_, start) : header_bytes(start), start);
     if (!whole_case && !npy) refuse_other_formats(path_, start);
-    header_ = npy ? parse_npy_header(path_, start) : parse_header(path_, start, operations);
+    header_ = npy ? parse_npy_header(path_, start) : parse_header(path_, start);
     take_asked(path_, header_, asked);
     refuse_wrong_size(path_, start, header_, stored, gzip);
     size_checked_ = stored.known;

@@ -56,8 +56,7 @@ public:
     // Opens the file, standard input where its name is "-", and reads its header. `asked` is the operation that an
     // option asks for, null where there is none: a file of version 1 is for that one, otherwise for forward. Throws
     // Error (no_input, bad_data, io_error), and (usage) where a file of version 2 is for another.
-    explicit CaseReader(const std::string& name, const Operation* asked = nullptr,
-                        const Operations& operations = kOperations);
+    explicit CaseReader(const std::string& name, const Operation* asked = nullptr);
     // The same for a case whose operands are arrays of NumPy, a plain file each: Q, K, V and, of backward, dO.
     explicit CaseReader(const std::vector<std::string>& arrays);
 

@@ -58,15 +58,15 @@ CaseHeader of_version_1(const std::string& path, const Bytes& start) {
 }
 
 // "0 (forward) or 1 (backward)"
-std::string known_operations(const Operations& operations) {
+std::string known_operations() {
     std::string known;
-    for (const Operation* operation : operations)
+    for (const Operation* operation : kOperations)
         known += (known.empty() ? "" : " or ") + std::to_string(operation->file_code) + " (" + operation->name + ")";
     return known;
 }
 
-const Operation* find_operation(int32_t code, const Operations& operations) {
-    for (const Operation* operation : operations)
+const Operation* find_operation(int32_t code) {
+    for (const Operation* operation : kOperations)
         if (operation->file_code == code) return operation;
     return nullptr;
 }
@@ -75,10 +75,10 @@ class Version2 {
 public:
     Version2(const std::string& path, const Bytes& start) : path_(path), h_(fields_of<LongHeader>(start)) {}
 
-    CaseHeader parse(const Operations& operations) const {
+    CaseHeader parse() const {
         Problem problem;
-        problem.operation = find_operation(h_[kOperation], operations);
-        if (problem.operation == nullptr) refuse(kOperation, known_operations(operations));
+        problem.operation = find_operation(h_[kOperation]);
+        if (problem.operation == nullptr) refuse(kOperation, known_operations());
         if (h_[kMask] != 0 && h_[kMask] != 1) refuse(kMask, "0 (none) or 1 (causal)");
         problem.mask = h_[kMask] == 0 ? Mask::none : Mask::causal;
         if (h_[kElement] < 0 || h_[kElement] >= static_cast<int32_t>(std::size(kEveryElement)))
@@ -128,9 +128,9 @@ size_t header_bytes(const Bytes& start) {
     return first == kVersion2 ? kLongHeaderBytes : kShortHeaderBytes;
 }
 
-CaseHeader parse_header(const std::string& path, const Bytes& start, const Operations& operations) {
+CaseHeader parse_header(const std::string& path, const Bytes& start) {
     if (header_bytes(start) == kShortHeaderBytes) return of_version_1(path, start);
-    return Version2(path, start).parse(operations);
+    return Version2(path, start).parse();
 }
 
 Bytes short_header_of(const Problem& problem) {

@@ -12,8 +12,6 @@
 // All numbers are little-endian.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,7 +20,6 @@
 namespace hw4 {
 
 using Bytes = std::vector<unsigned char>;
-using Operations = List<const Operation*>;
 
 constexpr size_t kShortHeaderBytes = 12; // of version 1, and what tells the version
 constexpr size_t kLongHeaderBytes = 64;  // of version 2
@@ -41,7 +38,7 @@ struct CaseHeader {
 
 // Throws Error (bad_data): a field has a value that it cannot have or that is not known. `start` has at least
 // header_bytes(); the problem's sizes may still be too large for any file.
-CaseHeader parse_header(const std::string& path, const Bytes& start, const Operations& operations = kOperations);
+CaseHeader parse_header(const std::string& path, const Bytes& start);
 
 // The same backwards, in version 1 where that says it all, unless the long form is asked for.
 Bytes header_of(const Problem& problem, bool long_form = false);

@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/numbers.h"

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cstdio>
 #include <filesystem>
-#include <utility>
 
 #include "src/base/standard_streams.h"
 

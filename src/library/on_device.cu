@@ -104,12 +104,10 @@ std::vector<float> fetched(const Call& call, const Tensor& tensor, int64_t batch
                            int64_t rows) {
     const size_t element = bytes_of(tensor.element);
     const auto columns = static_cast<size_t>(call.problem.dim);
-    const int64_t offset = batch * tensor.batch + head * tensor.head + first * tensor.row;
-    const auto* from = static_cast<const unsigned char*>(tensor.data) + offset * static_cast<int64_t>(element);
     std::vector<unsigned char> stored(static_cast<size_t>(rows) * columns * element);
     const size_t pitch = rows == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
-    HW4_CUDA(cudaMemcpy2DAsync(stored.data(), columns * element, from, pitch, columns * element,
-                               static_cast<size_t>(rows), cudaMemcpyDeviceToHost, stream_of(call)));
+    HW4_CUDA(cudaMemcpy2DAsync(stored.data(), columns * element, tensor.at(batch, head, first), pitch,
+                               columns * element, static_cast<size_t>(rows), cudaMemcpyDeviceToHost, stream_of(call)));
     HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
     std::vector<float> values(static_cast<size_t>(rows) * columns);
     widen(tensor.element, stored.data(), values.size(), values.data());

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <string>
 #include <vector>
 
 #include "src/base/error.h"
@@ -59,17 +58,12 @@ public:
 private:
     void copy(const Tensor& from, const Tensor& to) const {
         if (!is_needed()) return;
-        const size_t element = bytes_of(tensor_.element);
-        const auto at = [&](const Tensor& tensor, int64_t batch, int64_t head, int64_t row) {
-            const int64_t elements = batch * tensor.batch + head * tensor.head + row * tensor.row;
-            return static_cast<unsigned char*>(tensor.data) + elements * static_cast<int64_t>(element);
-        };
+        const size_t bytes = static_cast<size_t>(problem_.dim) * bytes_of(tensor_.element);
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const int64_t rows = operand_.rows == Rows::of_keys ? call_.keys_of(batch) : problem_.head_rows(operand_);
             for (int64_t head = 0; head < problem_.heads_of(operand_); ++head)
                 for (int64_t row = 0; row < rows; ++row)
-                    std::memcpy(at(to, batch, head, row), at(from, batch, head, row),
-                                static_cast<size_t>(problem_.dim) * element);
+                    std::memcpy(to.at(batch, head, row), from.at(batch, head, row), bytes);
         }
     }
 
@@ -125,13 +119,9 @@ std::exception_ptr flaw_of(const Call& call, int64_t batch) {
             for (int64_t head = 0; head < problem.heads_of(operand); ++head)
                 for (int64_t first = 0; first < problem.head_rows(operand); first += kRows) {
                     const int64_t count = std::min(kRows, problem.head_rows(operand) - first);
-                    for (int64_t r = 0; r < count; ++r) {
-                        const int64_t at = batch * tensor.batch + head * tensor.head + (first + r) * tensor.row;
-                        widen(tensor.element,
-                              static_cast<const unsigned char*>(tensor.data) +
-                                  at * static_cast<int64_t>(bytes_of(tensor.element)),
-                              columns, values.data() + static_cast<size_t>(r) * columns);
-                    }
+                    for (int64_t r = 0; r < count; ++r)
+                        widen(tensor.element, tensor.at(batch, head, first + r), columns,
+                              values.data() + static_cast<size_t>(r) * columns);
                     domain.check(row, count, values.data());
                     row += count;
                 }

@@ -7,7 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "src/base/error.h"
 #include "src/base/float_bits.h"
 #include "src/problem/words.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <new>
-#include <vector>
 
 #include "src/problem/domain.h"
 #include "src/ranks/parcel.h"

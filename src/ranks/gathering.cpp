@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <vector>
 
 #include "src/base/parallel.h"
 #include "src/ranks/parcel.h"

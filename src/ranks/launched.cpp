@@ -1,6 +1,5 @@
 #include "src/ranks/launched.h"
 
-#include <cstdlib>
 #include <limits>
 
 #include "src/base/numbers.h"

@@ -3,6 +3,7 @@
 // numbers in bulk through collectives(); nothing else of the program knows of MPI.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,5 +49,12 @@ public:
 
 // Those whom this process was started with; by itself it is the only one.
 std::unique_ptr<Ranks> start_ranks();
+
+// Ranks that are threads of one process, as for several cards in one machine.
+//
+// Runs `body` once for each rank, the first one's by the calling thread. A body may only throw where those of the
+// others do too, or they fail in their next exchange. Throws what the first rank's throws, or else the next one's; what
+// fails for another's failure last.
+void on_thread_ranks(int count, const std::function<void(Ranks&)>& body);
 
 } // namespace hw4

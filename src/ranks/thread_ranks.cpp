@@ -1,5 +1,3 @@
-#include "src/ranks/thread_ranks.h"
-
 #include <condition_variable>
 #include <exception>
 #include <mutex>

@@ -1,6 +1,7 @@
 #include "src/run/case_options.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 
 #include "src/base/error.h"
@@ -9,17 +10,7 @@
 namespace hw4 {
 namespace {
 
-enum CaseCode : int { kContract = CaseOptions::kOfCase, kCausal, kBackwardOption, kLse, kArrays };
-
-constexpr option kCaseOptions[] = {{"help", no_argument, nullptr, CaseOptions::kHelp},
-                                   {"version", no_argument, nullptr, CaseOptions::kVersion},
-                                   {"contract", required_argument, nullptr, kContract},
-                                   {"arith", required_argument, nullptr, kContract},
-                                   {"causal", no_argument, nullptr, kCausal},
-                                   {"backward", no_argument, nullptr, kBackwardOption},
-                                   {"lse", required_argument, nullptr, kLse}};
-
-// In the order of the operations' operands, from the code kArrays on.
+// In the order of the operations' operands.
 constexpr const char* kArrayOptions[kMostInputs + kMostOutputs] = {"q", "k", "v", "do", "dq", "dk", "dv"};
 
 std::vector<std::string> given_of(const std::vector<std::string>& names) {
@@ -48,31 +39,58 @@ std::string parse_name(const char* option, const std::string& name) {
     return name;
 }
 
-std::vector<option> CaseOptions::table(const std::vector<option>& own) {
-    std::vector<option> all(std::begin(kCaseOptions), std::end(kCaseOptions));
-    for (const char* const& name : kArrayOptions)
-        all.push_back({name, required_argument, nullptr, kArrays + static_cast<int>(&name - kArrayOptions)});
-    all.insert(all.end(), own.begin(), own.end());
-    all.push_back({nullptr, 0, nullptr, 0});
-    return all;
+Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
+                    void (*refuse)(const std::string& what)) {
+    constexpr int kFirst = kLong; // codes of the list; then those of every command
+    const int help = kFirst + static_cast<int>(list.size());
+    std::deque<std::string> dashed;
+    std::vector<option> options;
+    for (size_t i = 0; i < list.size(); ++i) {
+        const int code = kFirst + static_cast<int>(i);
+        options.push_back({list[i].name.c_str(), list[i].has_value, nullptr, code});
+        if (list[i].name.find('_') == std::string::npos) continue;
+        dashed.push_back(list[i].name);
+        std::replace(dashed.back().begin(), dashed.back().end(), '_', '-');
+        options.push_back({dashed.back().c_str(), list[i].has_value, nullptr, code});
+    }
+    options.insert(
+        options.end(),
+        {{"help", no_argument, nullptr, help}, {"version", no_argument, nullptr, help + 1}, {nullptr, 0, nullptr, 0}});
+    opterr = 0; // one line of our own instead of getopt's
+    optind = 0; // start over, also when a test parses twice
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", options.data(), nullptr)) != -1;) {
+        if (code == 'h' || code == help) return Action::help;
+        if (code == 'V' || code == help + 1) return Action::version;
+        if (code >= kFirst) {
+            list[static_cast<size_t>(code - kFirst)].take(optarg);
+            continue;
+        }
+        const CommandOption* const without =
+            code == ':' && optopt >= kFirst ? &list[static_cast<size_t>(optopt - kFirst)] : nullptr;
+        if (without == nullptr || !without->take_none || !without->take_none())
+            refuse(why_refused(code, argv, options.data()));
+    }
+    return Action::run;
 }
 
-bool CaseOptions::take(int code, const char* value, const Contract*& contract) {
-    switch (code) {
-    case kContract:
+std::vector<CommandOption> CaseOptions::options(const Contract*& contract) {
+    const auto take_contract = [&contract](const char* value) {
         contract = find_contract(value);
         if (contract == nullptr) usage_error(unknown_contract(value));
-        return true;
-    case kCausal: return causal = true;
-    case kBackwardOption: operation = &kBackward; return true;
-    case kLse: lse = parse_name("lse", value); return true;
-    default: break;
+    };
+    std::vector<CommandOption> list = {
+        {"contract", required_argument, take_contract},
+        {"arith", required_argument, take_contract},
+        flag("causal", causal),
+        {"backward", no_argument, [this](const char*) { operation = &kBackward; }},
+        {"lse", required_argument, [this](const char* value) { lse = parse_name("lse", value); }}};
+    for (size_t i = 0; i < std::size(kArrayOptions); ++i) {
+        std::string& file = i < kMostInputs ? arrays.in[i] : arrays.out[i - kMostInputs];
+        list.push_back({kArrayOptions[i], required_argument,
+                        [i, &file](const char* value) { file = parse_name(kArrayOptions[i], value); }});
     }
-    const auto array = static_cast<size_t>(code - kArrays);
-    if (code < kArrays || array >= std::size(kArrayOptions)) return false;
-    (array < kMostInputs ? arrays.in[array] : arrays.out[array - kMostInputs]) =
-        parse_name(kArrayOptions[array], value);
-    return true;
+    return list;
 }
 
 std::string CaseOptions::why_no_arrays(size_t words) const {

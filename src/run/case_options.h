@@ -1,8 +1,10 @@
-// What hw4 and seq are asked in the same words: which case, under which mask, for which operation, into which files.
+// The way through a command line, and what hw4 and seq are asked in the same words: which case, under which mask, for
+// which operation, into which files.
 #pragma once
 
 #include <getopt.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,26 @@ namespace hw4 {
 
 // Throws Error (usage).
 [[noreturn]] void usage_error(const std::string& what);
+
+enum class Action { run, help, version, list_kernels };
+
+// An option of a command: its name (with - for _ too), whether it has a value, as getopt_long() says it, and what is
+// done with the value.
+struct CommandOption {
+    std::string name;
+    int has_value;
+    std::function<void(const char* value)> take;
+    std::function<bool()> take_none = {}; // where the value is missing; false, or empty: that is wrong usage
+};
+
+inline CommandOption flag(const char* name, bool& set) {
+    return {name, no_argument, [&set](const char*) { set = true; }};
+}
+
+// Takes the options of the list, and --help and --version, which come back at once: what follows them is not looked at.
+// Leaves optind at the first word that is no option. `refuse` throws Error (usage).
+Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
+                    void (*refuse)(const std::string& what) = usage_error);
 
 struct CaseNames {
     std::string input;
@@ -37,12 +59,8 @@ struct CaseOptions {
     std::string lse;                      // file name; empty: none
     ArrayNames arrays;                    // of the only case, instead of its input
 
-    // Codes of options for getopt_long(). A program's own begin at kOwn.
-    enum Code : int { kHelp = kLong, kVersion, kOfCase, kOwn = kLong + 64 };
-    // All options of a program: those of a case and its own.
-    static std::vector<option> table(const std::vector<option>& own);
-    // Takes the value of an option of a case; false: the option is another. Throws Error (usage).
-    bool take(int code, const char* value, const Contract*& contract);
+    // The options of a case, which set what is above and `contract`.
+    std::vector<CommandOption> options(const Contract*& contract);
     // The cases that the words, which are no options, name: arrays have one, and `input` is the list of their names.
     // Throws Error (usage).
     std::vector<CaseNames> cases_of(const std::vector<std::string>& words);

@@ -1,7 +1,5 @@
 #include "src/run/shares.h"
 
-#include <cmath>
-
 #include "src/contracts/fixed/rules.h"
 
 namespace hw4 {

@@ -4,6 +4,7 @@
 #include "src/contracts/f32/forward.h"
 #include "src/cpu/engine.h"
 #include "tests/fuzz/side.h"
+#include "tests/support/compute_batches.h"
 
 namespace hw4::fuzz {
 namespace {

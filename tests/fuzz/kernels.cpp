@@ -12,6 +12,7 @@
 #include "src/cpu/engine.h"
 #include "src/problem/domain.h"
 #include "tests/fuzz/targets.h"
+#include "tests/support/compute_batches.h"
 
 namespace hw4::fuzz {
 namespace {

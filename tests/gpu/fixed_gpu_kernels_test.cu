@@ -14,6 +14,7 @@
 #include "src/gpu/fixed/forward/card_plan.h"
 #include "src/gpu/fixed/kernels.h"
 #include "tests/support/each_kernel.h"
+#include "tests/support/pitched_matrix.h"
 
 namespace hw4::gpu {
 namespace {

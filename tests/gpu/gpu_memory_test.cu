@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/need_gpu.h"
+#include "tests/support/pitched_matrix.h"
 
 namespace hw4::gpu {
 namespace {

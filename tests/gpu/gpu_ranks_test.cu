@@ -1,9 +1,9 @@
 // Several ranks in one process that share the card.
 #include <gtest/gtest.h>
 
-#include "src/base/json_value.h"
+#include "src/base/json.h"
 #include "src/commands/run.h"
-#include "src/ranks/thread_ranks.h"
+#include "src/ranks/ranks.h"
 #include "tests/support/backward_problem.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/shared_cases.h"
@@ -44,7 +44,7 @@ protected:
     std::vector<std::string> devices() {
         const JsonValue report = parse_json(test::read_file(folder_ / "a.json"), "a.json");
         std::vector<std::string> list;
-        for (const JsonValue& rank : report.find("ranks")->list) list.push_back(rank.string_of("device", ""));
+        for (const JsonValue& rank : report.find("ranks")->list) list.push_back(rank.find("device")->string);
         return list;
     }
 

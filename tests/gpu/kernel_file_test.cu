@@ -1,5 +1,5 @@
 // A kernel in a file of its own (profile/my_kernel.cu) beside those of the table.
-#include "src/gpu/kernel_file.h"
+#include "src/gpu/engine.h"
 
 #include <gtest/gtest.h>
 

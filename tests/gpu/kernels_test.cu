@@ -243,7 +243,7 @@ TEST(Scratch, OfHalfPrecisionsGradientsIsForAllThatIsBetween) {
     const size_t own = 256 + tensor + rows * sizeof(RowStatistics) + 3 * rows * 4 + (turns + 240);
     for (const char* const name : {"mma_bf16_gradients", "mma_fp16_gradients"})
         EXPECT_EQ(scratch_bytes(name, problem), 8 * tensor + own);
-    for (const char* const name : {"wgmma_again", "wgmma_bf16_gradients", "wgmma_fp16_gradients"})
+    for (const char* const name : {"wgmma_bf16_gradients", "wgmma_fp16_gradients"})
         EXPECT_EQ(scratch_bytes(name, problem), 8 * tensor + own + rows * 64 * 4);
     problem.element = Element::bf16;
     EXPECT_EQ(scratch_bytes("mma_bf16_gradients", problem), own);

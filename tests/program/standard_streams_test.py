@@ -6,7 +6,6 @@
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import gzip
-import json
 import os
 import signal
 import socket

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/cpu/kernels.h"
+#include "tests/support/compute_batches.h"
 #include "tests/support/subject.h"
 
 namespace hw4 {

@@ -1,4 +1,5 @@
 #include "src/cpu/kernels.h"
+#include "tests/support/compute_batches.h"
 #include "tests/support/expected.h"
 
 namespace hw4::test {

@@ -13,6 +13,7 @@
 
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
+#include "tests/support/pitched_matrix.h"
 
 namespace hw4::gpu {
 

@@ -1,6 +1,6 @@
 #include "tests/support/large_tiles.h"
 
-#include "src/gpu/f32/forward/tile_launch.cuh"
+#include "src/gpu/f32/forward/tile_kernel.cuh"
 
 namespace hw4::gpu {
 namespace {

@@ -18,7 +18,7 @@ DATA = ROOT / "report/data"
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge")]
 
 import scaling  # noqa: E402 (the path is set above)
-from builder import claims, facts, figures, layout, sources, tables  # noqa: E402
+from builder import claims, facts, figures, sources, tables  # noqa: E402
 from builder.errors import Failed  # noqa: E402
 from builder.measured import Measured  # noqa: E402
 from builder.spread import Spread, percentile  # noqa: E402

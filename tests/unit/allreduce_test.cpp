@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/ranks/thread_ranks.h"
+#include "src/ranks/ranks.h"
 
 namespace hw4::bench {
 namespace {

@@ -9,6 +9,7 @@
 #include "src/cpu/kernels.h"
 #include "src/run/output_checksum.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/compute_batches.h"
 #include "tests/support/memory_peak.h"
 
 namespace hw4::bench {

@@ -82,14 +82,5 @@ TEST(CaseHeader, RefusesFieldsThatDoNotAgree) {
                   bad("field " + std::to_string(place) + " = 1, need 0 (offset " + std::to_string(4 * place) + ")"));
 }
 
-TEST(CaseHeader, TakesTheOperationsThatItIsGiven) {
-    static constexpr Operand kIn[] = {{"X", Rows::of_keys, Role::other}};
-    static constexpr Operation kOther = {.name = "other", .file_code = 9, .inputs = kIn, .outputs = kIn, .products = 1};
-    static constexpr const Operation* kOnly[] = {&kOther};
-    EXPECT_EQ(parse_header("a.in", bytes_of(with(1, 9)), kOnly).problem.operation, &kOther);
-    EXPECT_EQ(failure_of([] { parse_header("a.in", bytes_of(good()), kOnly); }),
-              bad("operation = 0, need 9 (other) (offset 4)"));
-}
-
 } // namespace
 } // namespace hw4

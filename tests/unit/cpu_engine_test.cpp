@@ -17,6 +17,7 @@
 #include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/compute_batches.h"
 #include "tests/support/cpu_subjects.h"
 #include "tests/support/like_reference.h"
 #include "tests/support/long_sequence.h"

@@ -7,6 +7,7 @@
 #include "src/cpu/aligned_memory.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/backward_problem.h"
+#include "tests/support/compute_batches.h"
 #include "tests/support/cpu_subjects.h"
 #include "tests/support/temporary_folder.h"
 

@@ -6,6 +6,7 @@
 
 #include "src/bench/exact_rows.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/compute_batches.h"
 #include "tests/support/like_reference.h"
 #include "tests/support/temporary_folder.h"
 

@@ -9,6 +9,7 @@
 #include "src/cpu/kernels.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/causal_problem.h"
+#include "tests/support/compute_batches.h"
 #include "tests/support/half_bound.h"
 #include "tests/support/plain_tiles.h"
 #include "tests/support/queries_and_keys.h"

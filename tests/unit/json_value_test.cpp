@@ -1,4 +1,4 @@
-#include "src/base/json_value.h"
+#include "src/base/json.h"
 
 #include "src/base/json.h"
 #include "tests/support/temporary_folder.h"
@@ -15,8 +15,8 @@ TEST(JsonValue, HasEveryKind) {
     EXPECT_EQ(value.find("a")->list[1].number, -2500);
     EXPECT_EQ(value.find("a")->list[2].string, "x\"\\\nA");
     EXPECT_TRUE(value.find("b")->find("c")->is(Kind::null));
-    EXPECT_TRUE(value.boolean_of("d", false));
-    EXPECT_FALSE(value.boolean_of("e", true));
+    EXPECT_TRUE(value.find("d")->boolean);
+    EXPECT_FALSE(value.find("e")->boolean);
     EXPECT_TRUE(value.find("f")->list.empty());
     EXPECT_EQ(value.find("h"), nullptr);
 }

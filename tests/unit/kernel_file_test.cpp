@@ -1,4 +1,4 @@
-#include "src/gpu/kernel_file.h"
+#include "src/gpu/engine.h"
 
 #include <gtest/gtest.h>
 

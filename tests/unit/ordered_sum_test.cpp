@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/ranks/thread_ranks.h"
+#include "src/ranks/ranks.h"
 
 namespace hw4 {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "src/cpu/engine.h"
 #include "tests/support/backward_problem.h"
+#include "tests/support/compute_batches.h"
 #include "tests/support/cpu_subjects.h"
 
 namespace hw4 {

@@ -9,7 +9,6 @@
 #include "src/ranks/gathering.h"
 #include "src/ranks/launched.h"
 #include "src/ranks/parcel.h"
-#include "src/ranks/thread_ranks.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {

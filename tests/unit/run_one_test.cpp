@@ -9,9 +9,9 @@
 #include <set>
 #include <sstream>
 
-#include "src/base/json_value.h"
+#include "src/base/json.h"
 #include "src/gpu/engine.h"
-#include "src/ranks/thread_ranks.h"
+#include "src/ranks/ranks.h"
 #include "tests/support/like_reference.h"
 #include "tests/support/shared_cases.h"
 
@@ -132,8 +132,8 @@ TEST_F(RunOnRanks, ReportsOnAllOfThem) {
                       ::crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
         return std::string(text);
     };
-    EXPECT_EQ(report.string_of("output_crc32", ""), crc(bytes_of(whole.expected)));
-    EXPECT_EQ(report.string_of("lse_crc32", ""), crc(read_file(folder_ / "lse")));
+    EXPECT_EQ(report.find("output_crc32")->string, crc(bytes_of(whole.expected)));
+    EXPECT_EQ(report.find("lse_crc32")->string, crc(read_file(folder_ / "lse")));
     EXPECT_EQ(report.number_of("flop", 0), whole.problem.flops());
     EXPECT_EQ(report.number_of("write_bytes", 0), 2 * 300 * (8 + 1) * 4);
     ASSERT_NE(report.find("ranks"), nullptr);
@@ -150,7 +150,7 @@ TEST_F(RunOnRanks, ReportsOnAllOfThem) {
     const JsonValue trace = parse_json(read_file(folder_ / "a.trace"), "a.trace");
     std::set<double> processes;
     for (const JsonValue& event : trace.find("traceEvents")->list)
-        if (event.string_of("name", "") == "kernel") processes.insert(event.number_of("pid", 0));
+        if (event.find("name")->string == "kernel") processes.insert(event.number_of("pid", 0));
     EXPECT_EQ(processes, (std::set<double>{1, 3, 5}));
     EXPECT_NE(stdout_.find("\n  rank 2 "), std::string::npos) << stdout_;
     EXPECT_NE(stdout_.find("\n  imbalance "), std::string::npos) << stdout_;

@@ -79,7 +79,6 @@ private:
         try {
             return pin(memory.data(), memory.size());
         } catch (const Error&) {
-            static_cast<void>(cudaGetLastError()); // whoever looks next must not find it; what lasts is found again
             return {};
         }
     }

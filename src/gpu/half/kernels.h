@@ -53,10 +53,6 @@ void launch_mma(const Args& args, const Device& device, cudaStream_t stream);
 size_t wgmma_gradient_bytes(int64_t dim);
 void launch_wgmma(const Args& args, const Device& device, cudaStream_t stream);
 
-// A step to it, of bf16: dQ by a kernel of its own.
-size_t wgmma_again_bytes(int64_t dim);
-void launch_wgmma_again(const Args& args, const Device& device, cudaStream_t stream);
-
 // What a launch asks of backward. Its scratch memory has room for O and the statistics of its rows, which the launch
 // may bring along, and for what the kernel has in memory.
 Args args_of(const Launch& launch);

@@ -110,8 +110,7 @@ Plan plan_mma_half_gradients(const Problem& problem, const Device&) {
 Plan plan_wgmma_half_gradients(const Problem& problem, const Device&) {
     constexpr int64_t kFewRows = 32; // of which most of a tile would be padding
     const size_t bytes =
-        std::max({half_forward::wgmma_shared_bytes(problem.dim), half_backward::wgmma_gradient_bytes(problem.dim),
-                  half_backward::wgmma_again_bytes(problem.dim)});
+        std::max(half_forward::wgmma_shared_bytes(problem.dim), half_backward::wgmma_gradient_bytes(problem.dim));
     Plan plan = half_backward::plan(problem, bytes, true);
     plan.pays = problem.queries > kFewRows && problem.keys > kFewRows;
     return plan;

@@ -1,7 +1,7 @@
 // kept_pairs: P and dS kept in memory, so that each pair is computed once. The top of the backward ladder.
 //
 // Idea      The rungs below compute a pair twice, for dQ and for dK and dV: seven products where five are needed. Here
-//           P and dS of as many units as there is memory for are written out (pair_tiles.cuh), and then are three plain
+//           P and dS of as many units as there is memory for are written out (pairs.cu), and then are three plain
 //           products of matrices (sum_tiles.cuh). No block waits for another, nothing is added by atomics.
 // Memory    8 bytes a pair. Where there is less, units come in rounds, and one that is too large in slabs of query rows
 //           (rounds.h).

@@ -8,7 +8,7 @@
 // Who, Memory, Order   As in register_tiles.
 // No help   K through registers, transposed 4 x 4 there: the first fma of p*v waited for the loads, 6.6 % of all
 //           samples.
-#include "src/gpu/f32/forward/tile_launch.cuh"
+#include "src/gpu/f32/forward/tile_kernel.cuh"
 
 namespace hw4::gpu {
 

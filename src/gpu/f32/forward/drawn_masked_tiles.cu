@@ -1,5 +1,5 @@
 // drawn_tiles under a mask.
-#include "src/gpu/f32/forward/tile_launch.cuh"
+#include "src/gpu/f32/forward/tile_kernel.cuh"
 
 namespace hw4::gpu {
 

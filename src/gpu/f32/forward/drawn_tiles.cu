@@ -15,7 +15,7 @@
 //           half of p*v, -3 %. Scores in loops of 8 steps, not peeled: 40 instead of 90 KB of code, -2 %.
 #include <algorithm>
 
-#include "src/gpu/f32/forward/tile_launch.cuh"
+#include "src/gpu/f32/forward/tile_kernel.cuh"
 
 namespace hw4::gpu {
 namespace {

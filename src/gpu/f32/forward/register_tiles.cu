@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/gpu/f32/forward/tile_launch.cuh"
+#include "src/gpu/f32/forward/tile_kernel.cuh"
 
 namespace hw4::gpu {
 

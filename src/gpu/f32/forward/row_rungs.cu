@@ -1,9 +1,310 @@
-// The rungs shared_tiles to register_rows: one kernel (row_tiles.cuh) with one more choice made on each.
+// The rungs shared_tiles to register_rows: one kernel with one more choice made on each.
+#include <algorithm>
+#include <type_traits>
+
 #include "src/gpu/device/check.h"
-#include "src/gpu/f32/forward/row_tiles.cuh"
+#include "src/gpu/f32/forward/common.cuh"
 #include "src/gpu/f32/kernels.h"
 
 namespace hw4::gpu {
+
+// Tiles in shared memory, a warp for each query row: the kernel of the rungs shared_tiles to register_rows. They differ
+// in four choices, each rung making one more than the rung before it:
+//
+//   kPadded     the rows of the K and V tile lie 33 floats apart instead of 32
+//   kCoalesced  neighbouring lanes load neighbouring floats of a row, instead of one float of neighbouring rows
+//   kUnrolled   the loops over a tile's columns and keys are unrolled
+//   kRegisters  the running output and its totals are in registers instead of memory
+//
+// A block takes a tile of query rows of a unit and walks over all keys. For the scores lane = key, for the output lane
+// = column (one in each chunk of 32 columns). K and V pass through one buffer, on the rungs 32 keys and a chunk at a
+// time. How much it takes and brings at a time is its Block: that may change the speed, never the bytes, since whatever
+// the buffer holds is worked on in the contract's tiles of 32 keys.
+
+// ---- Where the kernel keeps a query row's output while it grows: in memory or in registers. Either
+// way a lane has one column in each chunk of 32 and is the only thread that touches it.
+
+constexpr int kTile = kKeyTile; // keys of a tile, columns of a chunk, lanes of a warp
+static_assert(kTile == kScoreColumns, "a chunk of columns is one block of the score");
+static_assert(kTile == kWarpSize, "a lane for each key and for each column");
+
+// A lane's columns of an output row in global memory.
+struct LaneColumns {
+    float* first;
+    int count; // of its chunks, from the first, those in which the column exists
+
+    __device__ __forceinline__ bool exists(int chunk) const { return chunk < count; }
+    __device__ __forceinline__ float& at(int chunk) const { return first[chunk * kTile]; }
+};
+
+// None for a row that does not exist.
+__device__ __forceinline__ LaneColumns lane_columns(const ForwardArgs& args, float* out, int64_t row, int lane) {
+    if (row >= args.queries) return {nullptr, 0};
+    return {out + static_cast<size_t>(row) * args.out.row + lane, (args.dim - lane + kTile - 1) / kTile};
+}
+
+// The running output in shared memory. For the totals there is no room left: they wait in the output itself.
+template <int kChunks, int kRows>
+class SharedOutput {
+public:
+    struct Memory {
+        float running[kChunks][kRows][kTile];
+    };
+
+    __device__ __forceinline__ SharedOutput(Memory& memory, int row, int lane, const LaneColumns& totals)
+        : running_(&memory.running[0][row][lane]), totals_(totals) {
+#pragma unroll 1
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+            running(chunk) = 0.0f;
+            set_total(chunk, 0.0f);
+        }
+    }
+
+    __device__ __forceinline__ float& running(int chunk) { return running_[chunk * kRows * kTile]; }
+    __device__ __forceinline__ float total(int chunk) const { return totals_.exists(chunk) ? totals_.at(chunk) : 0.0f; }
+    __device__ __forceinline__ void set_total(int chunk, float x) {
+        if (totals_.exists(chunk)) totals_.at(chunk) = x;
+    }
+
+private:
+    float* running_; // this lane's in the first chunk
+    LaneColumns totals_;
+};
+
+template <int kChunks>
+class RegisterOutput {
+public:
+    struct Memory {};
+
+    __device__ __forceinline__ RegisterOutput(Memory&, int, int, const LaneColumns&) {}
+
+    __device__ __forceinline__ float& running(int chunk) { return running_[chunk]; }
+    __device__ __forceinline__ float total(int chunk) const { return totals_[chunk]; }
+    __device__ __forceinline__ void set_total(int chunk, float x) { totals_[chunk] = x; }
+
+private:
+    float running_[kChunks] = {};
+    float totals_[kChunks] = {};
+};
+
+enum class RowRung { shared, padded, coalesced, unrolled, registers };
+
+template <RowRung kRung>
+struct RowChoices {
+    static constexpr bool kPadded = kRung >= RowRung::padded;
+    static constexpr bool kCoalesced = kRung >= RowRung::coalesced;
+    static constexpr bool kUnrolled = kRung >= RowRung::unrolled;
+    static constexpr bool kRegisters = kRung >= RowRung::registers;
+};
+using RegisterRows = RowChoices<RowRung::registers>; // profile/row_tilings.cu gives it blocks of other sizes
+
+// What a block of the rungs takes.
+template <class Choices, int kChunks>
+struct RungBlock {
+    // Query rows: Br in papers. 32 rows of 256 columns of Q and of the output would not fit into 48 KiB.
+    static constexpr int kRows = !Choices::kRegisters && kChunks == 8 ? 16 : 32;
+    static constexpr int kKeys = kTile;   // that the buffer holds: Bc
+    static constexpr int kHeldChunks = 1; // and chunks of their columns
+    // Room for one block on a multiprocessor is all that is asked for, of every rung alike: left alone, the compiler
+    // squeezes some into half the registers and others not.
+    static constexpr int kLeastBlocks = 1;
+};
+
+template <class Choices, class Block, int kChunkCount>
+struct RowTiling : Choices, Block {
+    static constexpr int kChunks = kChunkCount;
+    static constexpr int kKeyTiles = Block::kKeys / kTile;
+    static_assert(Block::kKeys % kTile == 0, "keys come in the contract's tiles");
+    static_assert(kChunks % Block::kHeldChunks == 0, "the buffer is full whenever it is filled");
+    static_assert(kKeyTiles == 1 || Block::kHeldChunks == kChunks, "all of a tile's output comes before the next tile");
+    static constexpr int kThreads = Block::kRows * kWarpSize;
+    // For the scores lane j reads kv[j][t]: with 32 floats a row all lanes meet one bank, with 33 each its own.
+    static constexpr int kKeyFloats = kTile + (Choices::kPadded ? 1 : 0);
+    // With eight chunks in registers all 32 steps at once make some architectures spill.
+    static constexpr int kSteps = Choices::kRegisters && kChunks == 8 ? kTile / 2 : kTile;
+    static constexpr int kUnroll = Choices::kUnrolled ? kSteps : 1;
+    // Loads of a chunk that a thread has under way: more hide more of the memory's latency, but take registers.
+    static constexpr int kLoads = 4;
+    static constexpr int kTileLoads = kTile * kTile / kThreads; // its share of a tile
+    static constexpr int kTilesAtOnce = std::max(kLoads / kTileLoads, 1);
+    // Registers have no indices: loops over chunks in registers have to be unrolled.
+    static constexpr int kChunkUnroll = Choices::kRegisters ? kChunks : 1;
+    using Output =
+        std::conditional_t<Choices::kRegisters, RegisterOutput<kChunks>, SharedOutput<kChunks, Block::kRows>>;
+};
+
+constexpr size_t kSharedBytes = 48 << 10; // of a block, without asking for more
+
+// A block's shared memory. Only kv is read down its columns; all lanes of a warp read q and p at one address.
+template <class T>
+struct RowTiles {
+    alignas(16) float q[T::kChunks][T::kRows][kTile];
+    alignas(16) float p[T::kRows][kTile];
+    float kv[T::kHeldChunks][T::kKeyTiles][kTile][T::kKeyFloats];
+    typename T::Output::Memory output;
+};
+
+// A unit's matrix [rows][args.dim].
+struct RowsOfUnit {
+    const float* first;
+    size_t stride;
+    int64_t rows;
+};
+
+// Fills a tile with rows and columns of a matrix, zeros outside it. All threads of the block take part.
+template <class T, int kTileRows, int kRowFloats>
+__device__ __forceinline__ void load_tile(float (&to)[kTileRows][kRowFloats], const RowsOfUnit& matrix,
+                                          int64_t first_row, int first_column, int dim) {
+    static_assert(kTileRows * kTile % T::kThreads == 0, "every thread loads as many floats");
+#pragma unroll T::kLoads
+    for (int first = 0; first < kTileRows * kTile; first += T::kThreads) {
+        const int index = first + static_cast<int>(threadIdx.x);
+        const int row = T::kCoalesced ? index / kTile : index % kTileRows;
+        const int column = T::kCoalesced ? index % kTile : index / kTileRows;
+        const bool exists = first_row + row < matrix.rows && first_column + column < dim;
+        to[row][column] =
+            exists ? matrix.first[static_cast<size_t>(first_row + row) * matrix.stride + first_column + column] : 0.0f;
+    }
+}
+
+// One block of the scores of a query row and the lane's key in each tile: 32 columns. A float of q serves all tiles.
+template <class T>
+__device__ __forceinline__ void add_score_blocks(float (&scores)[T::kKeyTiles], const float (&q)[kTile],
+                                                 const float (&k)[T::kKeyTiles][kTile][T::kKeyFloats], int lane) {
+    float blocks[T::kKeyTiles] = {};
+#pragma unroll T::kUnroll
+    for (int t = 0; t < kTile; ++t)
+#pragma unroll
+        for (int tile = 0; tile < T::kKeyTiles; ++tile) blocks[tile] = fused(q[t], k[tile][lane][t], blocks[tile]);
+#pragma unroll
+    for (int tile = 0; tile < T::kKeyTiles; ++tile) scores[tile] += blocks[tile];
+}
+
+// o += the weighted values of a tile's keys, for one column. Where o is in shared memory it is written at every step:
+// for all the compiler knows, the next p or v might lie there.
+template <class T>
+__device__ __forceinline__ void add_values(float& o, const float (&p)[kTile], const float (&v)[kTile][T::kKeyFloats],
+                                           int column) {
+#pragma unroll T::kUnroll
+    for (int j = 0; j < kTile; ++j) o = fused(p[j], v[j][column], o);
+}
+
+template <class T>
+__global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const __grid_constant__ ForwardArgs args) {
+    __shared__ RowTiles<T> tiles;
+    static_assert(sizeof tiles <= kSharedBytes, "what every card grants a block");
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize; // the query row in the tile
+    const int64_t row_blocks = row_blocks_of<T>(args);
+    const int64_t first_row = blockIdx.x % row_blocks * T::kRows;
+    const auto unit = static_cast<uint32_t>(blockIdx.x / row_blocks);
+    const UnitMatrices m = matrices_of(args, unit);
+    const int64_t seen = args.sight.of(first_row + warp); // keys, by the warp's row
+    const int64_t end_key = seen_by_block<T>(args, first_row);
+    const RowsOfUnit q{m.q, args.q.row, args.queries};
+    const RowsOfUnit k{m.k, args.k.row, args.keys};
+    const RowsOfUnit v{m.v, args.v.row, args.keys};
+
+    // As many chunks as kv holds, from this one on.
+    const auto load_chunks = [&](const RowsOfUnit& matrix, int64_t first_key, int chunk) {
+        __syncthreads(); // all warps have read what kv held before
+#pragma unroll T::kTilesAtOnce
+        for (int tile = 0; tile < T::kKeyTiles; ++tile)
+#pragma unroll
+            for (int held = 0; held < T::kHeldChunks; ++held)
+                load_tile<T>(tiles.kv[held][tile], matrix, first_key + tile * kTile, (chunk + held) * kTile, args.dim);
+        __syncthreads(); // kv is complete; before the first key so is q
+    };
+
+#pragma unroll 1
+    for (int chunk = 0; chunk < T::kChunks; ++chunk)
+        load_tile<T>(tiles.q[chunk], q, first_row, chunk * kTile, args.dim);
+
+    Reference reference = empty_reference();
+    Reference total_reference = empty_reference();
+    float lane_sum = 0.0f; // meaningful in lanes 0..7
+    typename T::Output output(tiles.output, warp, lane, lane_columns(args, m.out, first_row + warp, lane));
+
+    for (int64_t load_key = 0; load_key < end_key; load_key += T::kKeys) {
+        float scores[T::kKeyTiles] = {}; // of the lane's key in each tile
+#pragma unroll
+        for (int tile = 0; tile < T::kKeyTiles; ++tile) {
+            const int64_t first_key = load_key + tile * kTile;
+            if (tile > 0 && first_key >= end_key) break; // the same for the whole block
+            const bool key_exists = first_key + lane < seen;
+
+            if (tile == 0) { // the scores of all tiles, since V takes K's place
+#pragma unroll T::kChunkUnroll
+                for (int chunk = 0; chunk < T::kChunks; ++chunk) {
+                    if (chunk % T::kHeldChunks == 0) load_chunks(k, load_key, chunk);
+                    add_score_blocks<T>(scores, tiles.q[chunk][warp], tiles.kv[chunk % T::kHeldChunks], lane);
+                }
+            }
+            const float s = scores[tile];
+
+            const float tile_max = warp_max(key_exists ? s : -HUGE_VALF);
+            if (!reference.covers(tile_max)) { // the same for the whole warp
+                const Reference raised = reference_at(tile_max, args.scale);
+                const float alpha = rescale_factor(reference, raised, args.scale);
+                lane_sum *= alpha;
+#pragma unroll T::kChunkUnroll
+                for (int chunk = 0; chunk < T::kChunks; ++chunk) output.running(chunk) *= alpha;
+                reference = raised;
+            }
+
+            // The warp has read its row of p. Before the first tile the barriers of K's chunks have seen to that.
+            if (tile > 0) __syncwarp();
+            tiles.p[warp][lane] = key_exists ? reference.weight(s, args.scale) : 0.0f;
+            __syncwarp(); // the row is complete
+            if (lane < kSumLanes) lane_sum += lane_share(&tiles.p[warp][lane * kLaneKeys]);
+
+#pragma unroll T::kChunkUnroll
+            for (int chunk = 0; chunk < T::kChunks; ++chunk) {
+                if (tile == 0 && chunk % T::kHeldChunks == 0) load_chunks(v, load_key, chunk);
+                add_values<T>(output.running(chunk), tiles.p[warp], tiles.kv[chunk % T::kHeldChunks][tile], lane);
+            }
+
+            const int64_t next_key = first_key + kTile;
+            if (next_key % kSegmentKeys == 0 || next_key >= end_key) {
+                const float alpha = rescale_factor(total_reference, reference, args.scale);
+#pragma unroll T::kChunkUnroll
+                for (int chunk = 0; chunk < T::kChunks; ++chunk) {
+                    output.set_total(chunk, fused(output.total(chunk), alpha, output.running(chunk)));
+                    output.running(chunk) = 0.0f;
+                }
+                total_reference = reference;
+            }
+        }
+    }
+
+    const float l = closed_lanes(lane_sum);
+    const LaneColumns out = lane_columns(args, m.out, first_row + warp, lane);
+    if (lane == 0 && first_row + warp < args.queries)
+        args.tell(unit, first_row + warp, {reference.M, reference.origin, l});
+#pragma unroll T::kChunkUnroll
+    for (int chunk = 0; chunk < T::kChunks; ++chunk)
+        if (out.exists(chunk)) out.at(chunk) = seen > 0 ? result(output.total(chunk), 1.0f / l) : 0.0f;
+}
+
+template <class T>
+void launch_row_tiling(const ForwardArgs& args, cudaStream_t stream) {
+    row_tiles<T><<<static_cast<unsigned>(blocks_of<T>(args)), T::kThreads, 0, stream>>>(args);
+}
+
+// The caller checks the launch, under its rung's name.
+template <class Choices, int kChunks>
+void launch_rung(const ForwardArgs& args, cudaStream_t stream) {
+    launch_row_tiling<RowTiling<Choices, RungBlock<Choices, kChunks>, kChunks>>(args, stream);
+}
+
+template <class Choices>
+void launch_row_tiles(const Launch& launch, cudaStream_t stream) {
+    const ForwardArgs args = forward_args(launch);
+    if (args.dim <= 1 * kTile) return launch_rung<Choices, 1>(args, stream);
+    if (args.dim <= 2 * kTile) return launch_rung<Choices, 2>(args, stream);
+    if (args.dim <= 4 * kTile) return launch_rung<Choices, 4>(args, stream);
+    return launch_rung<Choices, 8>(args, stream);
+}
 
 // shared_tiles: tiles in shared memory, the plainest way.
 //

@@ -18,7 +18,7 @@
 //           barrier, -0.6 %; rounds of 16 for p*v, -0.3 %; p*v peeled too, -0.1 %; sums or totals added after the
 //           barrier while the first operands come, 0.0 and -1.4 %; weights four rows at a time, -1.4 %. d = 32: two
 //           blocks of 254 registers, t11 -10 %; 8 x 8 outputs (64 rows x 32 keys a warp), t29 -7 %.
-#include "src/gpu/f32/forward/tile_launch.cuh"
+#include "src/gpu/f32/forward/tile_kernel.cuh"
 
 namespace hw4::gpu {
 

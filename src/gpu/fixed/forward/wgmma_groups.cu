@@ -2,7 +2,7 @@
 //
 // Idea      wgmma takes Q, K and V from shared memory by itself, and the products of four warps as one instruction that
 //           runs by itself: no operand but the weights passes through registers. Tiles arrive in one piece each, by the
-//           copy engine, in a ring of stages (tile_ring.cuh). The kernel starts while the pre-pass ends
+//           copy engine, in a ring of stages (wgmma_block.cuh). The kernel starts while the pre-pass ends
 //           (handing_on.cuh).
 //           wgmma_groups: while one group waits for the tensor cores, the others make weights.
 // Who       A group of 128 threads has 64 query rows; a block for each job, which is a group's rows. wgmma_group: one

@@ -4,7 +4,7 @@
 // in registers through the products; and rows have no ends in the middle of a piece.
 //
 // Heads may be prepared beside it (card_plan.h): then a block asks, before it has a head's tiles copied, whether the
-// head is ready, and the multiprocessors that prepare heads come to it late (late_shares.h).
+// head is ready, and the multiprocessors that prepare heads come to it late (card_plan.h).
 #pragma once
 
 #include "src/gpu/fixed/forward/card_plan.h"

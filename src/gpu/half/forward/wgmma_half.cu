@@ -10,13 +10,13 @@
 //           weights while the tensor cores work for another; copies with all else; the ends of jobs with the next.
 // Masks     Tiles that no row of a group sees are passed over, and only those that some row sees part of are masked.
 //           Longest jobs first; what jobs have more rows than there are queries is before the first.
-// Order     Tiles from the last to the first, in each a fixed order (running_rows.cuh), whichever block does a job.
+// Order     Tiles from the last to the first, in each a fixed order (output_rows.cuh), whichever block does a job.
 // Limits    Dims between take as long as 64 or 128.
 // Steps     TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128: wgmma_stage 469 and
 //           513, wgmma_ring 474 and 531, wgmma_ahead 493 and 592, wgmma_bf16 490 and 581. Without turns
 //           wgmma_bf16 has the same there, and 410 for 420 with 512 heads of N = 1024, d = 64.
 // No help   Turns where a job is a block: 465 and 546 instead of wgmma_ahead's 493 and 592. Measured while tops stayed
-//           (running_rows.cuh), when the last step had 531 and 659. d = 64: two groups, 436, also with 192 keys; one
+//           (output_rows.cuh), when the last step had 531 and 659. d = 64: two groups, 436, also with 192 keys; one
 //           power of eight by a polynomial on the other units, 508, one of four, 484. d = 128: one of eight, 637; tiles
 //           of 176 keys, 655 (causal 610 against 599).
 #include "src/gpu/half/forward/wgmma_kernel.cuh"
