@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/file_descriptor.h"
 #include "src/bench/row_json.h"
 #include "src/ranks/agree.h"
 

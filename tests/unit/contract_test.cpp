@@ -85,7 +85,7 @@ TEST(Scale, IsLog2eOverRootD) {
 
 TEST(Scale, IsTheUsualOneHoweverItWasComputed) {
     for (int d = 1; d <= 4096; ++d) {
-        const double usual = 1 / std::sqrt(double{d});
+        const double usual = 1 / std::sqrt(static_cast<double>(d));
         for (const double given : {usual, std::pow(d, -0.5), double{static_cast<float>(usual)}}) {
             ASSERT_EQ(scale_for(d, given).c, scale_for(d).c) << d;
             ASSERT_EQ(scale_for(d, given).inv_c, scale_for(d).inv_c) << d;
