@@ -246,6 +246,30 @@ TEST(Contracts, HaveTheseRevisions) {
 
 // ---- The references of whole problems
 
+TEST(ComputeByReference, TwiceTheScaleIsTwiceTheQueries) {
+    for (const Contract* contract : contracts())
+        for (const Computed& computed : contract->computes) {
+            Problem problem(1, 70, 64);
+            problem.operation = computed.operation;
+            std::vector<float> in(static_cast<size_t>(problem.input_rows() * problem.dim));
+            fill_case_values({problem, CaseKind::uniform, 6}, 0, in.size(), in.data());
+            const auto computed_of = [&](const Problem& asked) {
+                std::vector<float> out(static_cast<size_t>(problem.output_rows() * problem.dim), NAN);
+                compute_by_reference(*contract, asked, in.data(), out.data());
+                return out;
+            };
+            Problem scaled = problem;
+            scaled.scale = 0.25;
+            const std::vector<float> twice = computed_of(scaled);
+            const size_t q = problem.floats_in(problem.queries);
+            for (size_t i = 0; i < q; ++i) in[i] *= 2;
+            std::vector<float> expected = computed_of(problem);
+            if (computed.operation == &kBackward) // the gradients of Q, which fp16 rounds before they are doubled
+                for (size_t i = 0; i < q; ++i) expected[i] = contract == &kFp16 ? twice[i] : 2 * expected[i];
+            EXPECT_EQ(twice, expected) << contract->revision_of(*computed.operation);
+        }
+}
+
 // Heads are nothing but more units: each gives the bytes that it gives alone, with the keys of its group.
 TEST(ComputeByReference, TakesHeadsOneByOne) {
     Problem problem(2, 37, 9);
