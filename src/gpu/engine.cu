@@ -329,10 +329,8 @@ public:
         : request_(request), card_(card_in_use()), device_(current_device()),
           pinned_(pen().time(Stage::pin, request.staging_bytes,
                              [&] { return pin(request.staging, request.staging_bytes); })),
-          plan_(make_memory([] {})),
-          streams_(make_streams(request.more_follow ? request.options.streams : plan_->streams)),
-          out_streams_(make_streams(request.writers)),
-          times_(request.timeline, static_cast<int>(streams_.size()), request.writers),
+          streams_(make_streams(request.options.streams)), out_streams_(make_streams(request.writers)),
+          plan_(make_memory([] {})), times_(request.timeline, used_streams(), request.writers),
           copies_in_(static_cast<size_t>(request.ring_buffers)) {
         make_chunks();
         for (int writer = 0; writer < request.writers; ++writer) copies_out_.emplace_back(times_.wanted());
@@ -459,6 +457,12 @@ private:
         if (card_ != 0) HW4_CUDA(cudaSetDevice(card_));
     }
 
+    // Those that no case needs are given back.
+    int used_streams() {
+        if (!request_.more_follow) streams_.resize(static_cast<size_t>(plan_->streams));
+        return static_cast<int>(streams_.size());
+    }
+
     static std::vector<Stream> make_streams(int count) {
         std::vector<Stream> made;
         for (int i = 0; i < count; ++i) made.push_back(make_stream());
@@ -529,10 +533,10 @@ private:
     const int card_;        // of the thread that feeds it
     const Device device_;
     const Pinned pinned_;
+    std::vector<Stream> streams_;           // made before the slots, which may leave no memory for them
+    const std::vector<Stream> out_streams_; // by writer
     DeviceMemory memory_;
     std::shared_ptr<const CasePlan> plan_; // of that case
-    const std::vector<Stream> streams_;
-    const std::vector<Stream> out_streams_; // by writer
     StreamTimes times_;
     std::vector<TimedWorks> copies_in_; // by staging buffer
     std::vector<ChunkOfSlot> chunks_;   // by slot

@@ -22,8 +22,9 @@ constexpr uint16_t kPoison = 0xffff; // no number in either type
 // Rows further apart than their columns, with poison between them and in the output.
 class NarrowRows {
 public:
-    NarrowRows(int64_t rows, int64_t dim)
-        : dim_(static_cast<size_t>(dim)), row_(dim_ + (dim % 4 == 0 ? 4 : 3)),
+    // `step`: where dim is a multiple of so many columns, so is the distance of rows.
+    NarrowRows(int64_t rows, int64_t dim, int64_t step)
+        : dim_(static_cast<size_t>(dim)), row_(dim_ + static_cast<size_t>(dim % step == 0 ? step : 3)),
           host_(static_cast<size_t>(rows) * row_, kPoison), device_(make_scratch(bytes())) {}
 
     void fill(const std::vector<uint16_t>& numbers) {
@@ -137,8 +138,9 @@ private:
                                         std::vector<RowStatistics>* statistics) {
         const Problem& problem = test.problem;
         const Stream stream = make_stream();
-        NarrowRows in(problem.input_rows(), problem.dim);
-        NarrowRows out(problem.output_rows(), problem.dim);
+        const int64_t step = std::max<int64_t>(4, kernel().needs.column_step(element()));
+        NarrowRows in(problem.input_rows(), problem.dim, step);
+        NarrowRows out(problem.output_rows(), problem.dim, step);
         in.fill(narrowed(element(), test.qkv));
         in.copy_in(stream.get());
         out.copy_in(stream.get());
