@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/gpu/device/check.h"
+#include "src/gpu/f32/forward/split_fold.cuh"
 #include "src/gpu/f32/forward/split_keys.cuh"
 #include "src/gpu/f32/forward/split_keys.h"
 

@@ -1,0 +1,134 @@
+// The second part of split_keys: totals of units that several blocks have parts of, from the sums of their segments.
+#pragma once
+
+#include "src/gpu/f32/forward/split_share.cuh"
+
+namespace hw4::gpu::split {
+
+constexpr int kFoldColumns = 32;
+constexpr int kFoldSegments = 64; // of a stage
+constexpr int kFoldStages = 3;
+constexpr int kFoldCopiers = 128;
+constexpr int kFoldThreads = 2 * kWarpSize + kFoldCopiers;
+
+struct FoldMemory {
+    alignas(16) float sums[kFoldStages][kFoldSegments][kFoldColumns];
+    alignas(16) SegmentFactors factors[kFoldStages][kFoldSegments];
+    float inverse;
+};
+
+// Block (x, row, chunk): the unit that ends in the share of block x and began in an earlier one, if there is such a
+// unit; one of its rows, 32 of its columns. Warp 0 has the columns, warp 1 the running sums; the others copy.
+template <class E, int kDim, int kRows>
+__global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ Args args) {
+#if __CUDA_ARCH__ >= 800
+    extern __shared__ __align__(16) unsigned char block_memory[];
+    auto& memory = *reinterpret_cast<FoldMemory*>(block_memory);
+    wait_for_kernel_before();
+    const int64_t block = blockIdx.x;
+    const Share share = find_share(args, block, gridDim.x);
+    const Shares& shares = share.all;
+    const Unit& unit = share.first_unit;
+    const int64_t end = unit.first + unit.count;
+    if (share.handing_on || share.first >= share.end || share.first == unit.first || share.end < end) return;
+    const auto row = static_cast<int>(blockIdx.y);
+    const RowPlace place = place_of(args, unit, row, kRows);
+    if (!place.exists) return;
+    const int64_t first_block = shares.block_of(unit.first);
+    const int64_t begin = shares.first(first_block + 1);
+    const auto stages = static_cast<int>((end - begin + kFoldSegments - 1) / kFoldSegments);
+    const int first_column = static_cast<int>(blockIdx.z) * kFoldColumns;
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+
+    // 16 threads copy a segment: eight its sums, six its factors. A thread steps from one of its segments to the next:
+    // to find the place of each anew takes longer than the copy.
+    constexpr int kSegmentThreads = 16;
+    constexpr int kAtOnce = kFoldCopiers / kSegmentThreads;
+    constexpr int kSumPieces = kFoldColumns / 4;
+    constexpr int kFactorPieces = sizeof(SegmentFactors) / 16;
+    static_assert(kSumPieces + kFactorPieces <= kSegmentThreads);
+    const int copier = static_cast<int>(threadIdx.x) - 2 * kWarpSize;
+    const int piece = copier % kSegmentThreads;
+    const bool copies_sums = piece < kSumPieces;
+    const int record_floats = kRows * static_cast<int>(copies_sums ? kDim : sizeof(SegmentFactors) / sizeof(float));
+    const float* const first_record =
+        copies_sums ? args.scratch.sums + row * kDim + first_column + piece * 4
+                    : reinterpret_cast<const float*>(args.scratch.factors + row) + (piece - kSumPieces) * 4;
+    int64_t segment = begin + copier / kSegmentThreads;
+    int64_t block_end = segment; // of the segments of the block that has the thread's next one
+    const float* from = nullptr;
+    const auto copy_stage = [&](int stage) {
+        const int place_in_stage = stage % kFoldStages * kFoldSegments + copier / kSegmentThreads;
+        float* to = copies_sums
+                        ? memory.sums[0][0] + place_in_stage * kFoldColumns + piece * 4
+                        : reinterpret_cast<float*>(memory.factors[0] + place_in_stage) + (piece - kSumPieces) * 4;
+        const int to_step =
+            kAtOnce * static_cast<int>(copies_sums ? kFoldColumns : sizeof(SegmentFactors) / sizeof(float));
+#pragma unroll 4
+        for (int at = 0; at < kFoldSegments; at += kAtOnce) {
+            if (segment >= block_end && segment < end) {
+                const int64_t of_block = shares.block_of(segment);
+                block_end = shares.first(of_block + 1);
+                from = first_record +
+                       (of_block * args.scratch.most_segments + segment - shares.first(of_block)) * record_floats;
+            }
+            if (segment < end && piece < kSumPieces + kFactorPieces) copy_async<16>(to, from);
+            segment += kAtOnce;
+            from += kAtOnce * record_floats;
+            to += to_step;
+        }
+        end_group_of_copies();
+    };
+    if (copier >= 0)
+        for (int stage = 0; stage < kFoldStages - 1; ++stage) copy_stage(stage);
+
+    const RowState& state = args.scratch.states[first_block * kRows + row];
+    float total = args.scratch.totals[(first_block * kRows + row) * kDim + first_column + lane];
+    float lane_sum = state.lanes[lane % kSumLanes];
+    for (int stage = 0; stage < stages; ++stage) {
+        wait_for_copies<kFoldStages - 2>();
+        __syncthreads();
+        const auto count = static_cast<int>(min(end - begin - int64_t{stage} * kFoldSegments, int64_t{kFoldSegments}));
+        const auto& sums = memory.sums[stage % kFoldStages];
+        const auto& factors = memory.factors[stage % kFoldStages];
+        if (copier >= 0) {
+            copy_stage(stage + kFoldStages - 1);
+        } else if (warp == 0) {
+#pragma unroll 8
+            for (int i = 0; i < count; ++i) total = fused(total, factors[i].rescale, sums[i][lane]);
+        } else {
+            bool raised = false;
+            for (int i = lane; i < count; i += kWarpSize)
+                raised = raised || factors[i].raised[0] != 1.0f || factors[i].raised[1] != 1.0f;
+            if (__any_sync(kAllLanes, raised)) {
+                for (int i = 0; i < count; ++i)
+                    for (int tile = 0; tile < kTiles; ++tile)
+                        lane_sum = lane_sum * factors[i].raised[tile] + factors[i].shares[tile][lane % kSumLanes];
+            } else { // a chain of additions is half as long as one with factors of 1
+#pragma unroll 8
+                for (int i = 0; i < count; ++i)
+#pragma unroll
+                    for (int tile = 0; tile < kTiles; ++tile) lane_sum += factors[i].shares[tile][lane % kSumLanes];
+            }
+        }
+    }
+    if (warp == 1) {
+        float l = lane_sum;
+        for (int distance = 1; distance < kSumLanes; distance *= 2) l += __shfl_xor_sync(kAllLanes, l, distance);
+        if (lane == 0) {
+            memory.inverse = l > 0 ? 1.0f / l : 0.0f;
+            const RowState& last = args.scratch.last_states[block * kRows + row];
+            if (blockIdx.z == 0) tell(args, place, {last.M, last.origin, l});
+        }
+    }
+    __syncthreads();
+    if (warp != 0 || first_column + lane >= args.dim) return;
+    E* const out = const_cast<E*>(args.out.template of<E>(place.batch, place.head));
+    narrow_to(out[place.query * args.out.row + first_column + lane], result(total, memory.inverse));
+#else
+    __trap();
+#endif
+}
+
+} // namespace hw4::gpu::split

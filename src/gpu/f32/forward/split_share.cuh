@@ -1,0 +1,274 @@
+// What the kernels of split_keys are launched with, what stands in their scratch memory, and which part of the work a
+// block has.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/shared_memory.cuh"
+#include "src/gpu/common/warp.cuh"
+#include "src/gpu/f32/forward/split_work.h"
+#include "src/gpu/launch.h"
+
+namespace hw4::gpu::split {
+
+constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kTiles = kSegmentKeys / kKeyTile;
+static_assert(kTiles == 2);
+
+// What is known of a segment of a row beside its sums o.
+struct SegmentFactors {
+    float shares[kTiles][kSumLanes]; // what the eight running sums get from each tile
+    float raised[kTiles];            // what they are multiplied by before that
+    float rescale;                   // what the totals are multiplied by before o is added
+    float largest[kTiles];           // the tiles' largest scores
+    float unused[3];
+};
+static_assert(sizeof(SegmentFactors) % 16 == 0);
+
+// What a row carries from segment to segment, beside its totals.
+struct RowState {
+    float lanes[kSumLanes];
+    float M, origin;
+    float first_M, first_origin; // the reference that the unit's first tile gives
+};
+static_assert(sizeof(RowState) % 16 == 0);
+
+// In scratch memory. Of a unit that goes on in the next block: totals and states, [block][row]. Of a unit that began
+// in an earlier block: sums and factors of each segment, [block][segment of the share][row]; the states at the end,
+// [block][row]. Whether a reference changed where later blocks assume that it has not, [block].
+struct Scratch {
+    float* totals;
+    RowState* states;
+    RowState* last_states;
+    float* sums;
+    SegmentFactors* factors;
+    int* changed_in_first; // the share's last unit, which began in it
+    int* changed_in_later; // its first unit, which began earlier
+    unsigned* handed_on;   // 1: totals and states of the share's last unit are there. 0 before the launch
+    int64_t most_segments; // of a share's first unit
+};
+
+struct Operand {
+    const void* at;
+    int64_t batch, head, row; // elements
+
+    template <class E>
+    __device__ __forceinline__ const E* of(int64_t in_batch, int64_t in_head) const {
+        return static_cast<const E*>(at) + in_batch * batch + in_head * head;
+    }
+};
+
+struct Args {
+    Operand q, k, v, out;
+    const int32_t* lengths; // of each batch; null: all have `keys`
+    RowStatistics* statistics;
+    int64_t statistics_unit;
+    int64_t first_query; // statistics and the mask count from the first query of all
+    int64_t all_queries;
+    int64_t keys; // of every batch, at most
+    int batches, kv_heads, group, queries, dim;
+    int row_blocks; // units of a head of K and V
+    bool causal;
+    Scale scale;
+    Scratch scratch;
+
+    HW4_INLINE int64_t keys_of(int64_t batch) const {
+        if (lengths == nullptr) return keys;
+        const int64_t length = lengths[batch];
+        return length < 0 ? 0 : length > keys ? keys : length;
+    }
+    // At least one, so that each unit has a block that writes its output.
+    HW4_INLINE int segments_of_batch(int64_t batch) const {
+        const auto count = static_cast<int>(segments_of(keys_of(batch)));
+        return count > 0 ? count : 1;
+    }
+    HW4_INLINE int units_of_batch() const { return kv_heads * row_blocks; }
+};
+
+// A unit, and where its segments begin in the line of all.
+struct Unit {
+    int batch;
+    int in_batch;
+    int64_t first; // segment
+    int count;     // of segments
+};
+
+// The sum of the threads before, and of all.
+__device__ __forceinline__ int64_t sum_before(int64_t mine, int64_t& all) {
+    __shared__ int64_t of_warp[kWarpSize];
+    int64_t sum = mine;
+    for (int distance = 1; distance < kWarpSize; distance *= 2) {
+        const int64_t below = __shfl_up_sync(kAllLanes, sum, distance);
+        if (static_cast<int>(threadIdx.x) % kWarpSize >= distance) sum += below;
+    }
+    if (threadIdx.x % kWarpSize == kWarpSize - 1) of_warp[threadIdx.x / kWarpSize] = sum;
+    __syncthreads();
+    all = 0;
+    int64_t before = sum - mine;
+    for (int warp = 0; warp < static_cast<int>(blockDim.x) / kWarpSize; ++warp) {
+        if (warp < static_cast<int>(threadIdx.x) / kWarpSize) before += of_warp[warp];
+        all += of_warp[warp];
+    }
+    __syncthreads();
+    return before;
+}
+
+// A block's share, and how it is computed.
+struct Share {
+    Shares all;
+    int64_t first, end; // segments
+    Unit first_unit;    // with the segment `first`
+    Unit end_unit;      // with the segment `end`, if there is one
+    // No unit has segments in three blocks. A block hands the totals of its last unit on to the next one, which has the
+    // rest. It computes the unit that it hands on first and the one that it is handed last, so that no block waits.
+    bool handing_on;
+};
+
+__device__ __forceinline__ bool is_handed_on(const Shares& shares, int most_of_unit) {
+    return most_of_unit <= shares.segments / shares.blocks + 1;
+}
+
+// All threads of the block call it.
+__device__ __forceinline__ Share find_share(const Args& args, int64_t block, int64_t blocks) {
+    const int64_t units = args.units_of_batch();
+    Share share{};
+    if (args.lengths == nullptr) {
+        const int each = args.segments_of_batch(0);
+        share.all = {args.batches * units * each, blocks};
+        const auto unit_of = [&](int64_t segment) {
+            const int64_t index = segment / each;
+            return Unit{static_cast<int>(index / units), static_cast<int>(index % units), index * each, each};
+        };
+        share.first = share.all.first(block);
+        share.end = share.all.first(block + 1);
+        share.first_unit = unit_of(share.first);
+        share.end_unit = unit_of(share.end);
+        share.handing_on = is_handed_on(share.all, each);
+        return share;
+    }
+    __shared__ Unit found[2];
+    const auto threads = static_cast<int>(blockDim.x);
+    const int own = (args.batches + threads - 1) / threads;
+    const int begin = min(static_cast<int>(threadIdx.x) * own, args.batches);
+    const int end = min(begin + own, args.batches);
+    int64_t mine = 0;
+    int most = 0;
+    for (int batch = begin; batch < end; ++batch) {
+        const int each = args.segments_of_batch(batch);
+        mine += units * each;
+        most = max(most, each);
+    }
+    int64_t all = 0;
+    int64_t before = sum_before(mine, all);
+    share.all = {all, blocks};
+    share.first = share.all.first(block);
+    share.end = share.all.first(block + 1);
+    for (int batch = begin; batch < end; ++batch) {
+        const int each = args.segments_of_batch(batch);
+        for (int i = 0; i < 2; ++i) {
+            const int64_t segment = i == 0 ? share.first : share.end;
+            if (segment < before || segment >= before + units * each) continue;
+            const auto in_batch = static_cast<int>((segment - before) / each);
+            found[i] = {batch, in_batch, before + int64_t{in_batch} * each, each};
+        }
+        before += units * each;
+    }
+    share.handing_on = __syncthreads_or(!is_handed_on(share.all, most)) == 0;
+    share.first_unit = found[0];
+    share.end_unit = found[1];
+    return share;
+}
+
+__device__ __forceinline__ Unit unit_after(const Args& args, const Unit& unit) {
+    Unit next = unit;
+    next.first += unit.count;
+    if (++next.in_batch == args.units_of_batch()) {
+        next.in_batch = 0;
+        if (++next.batch < args.batches) next.count = args.segments_of_batch(next.batch);
+    }
+    return next;
+}
+
+// A query row of a unit.
+struct RowPlace {
+    int batch, head, query; // query of the launch
+    int seen;               // keys
+    bool exists;
+};
+
+__device__ __forceinline__ RowPlace place_of(const Args& args, const Unit& unit, int row, int rows) {
+    const int in_head = unit.in_batch % args.row_blocks * rows + row;
+    RowPlace place{};
+    place.batch = unit.batch;
+    place.exists = in_head < args.group * args.queries;
+    if (!place.exists) return place;
+    place.head = unit.in_batch / args.row_blocks * args.group + in_head / args.queries;
+    place.query = in_head % args.queries;
+    const int64_t keys = args.keys_of(unit.batch);
+    const int64_t seen = args.causal ? keys - args.all_queries + 1 + args.first_query + place.query : keys;
+    place.seen = seen > 0 ? static_cast<int>(seen) : 0;
+    return place;
+}
+
+__device__ __forceinline__ void tell(const Args& args, const RowPlace& place, const RowStatistics& row) {
+    if (args.statistics == nullptr) return;
+    const int64_t unit = int64_t{place.batch} * args.kv_heads * args.group + place.head;
+    args.statistics[unit * args.statistics_unit + args.first_query + place.query] = row.l > 0 ? row : RowStatistics{};
+}
+
+// ---- Elements
+
+using Bf16 = __nv_bfloat16;
+using Fp16 = __half;
+
+__device__ __forceinline__ float widened(float x) { return x; }
+__device__ __forceinline__ float widened(Bf16 x) { return __bfloat162float(x); }
+__device__ __forceinline__ float widened(Fp16 x) { return __half2float(x); }
+__device__ __forceinline__ void narrow_to(float& to, float x) { to = x; }
+__device__ __forceinline__ void narrow_to(Bf16& to, float x) { to = __float2bfloat16_rn(x); }
+__device__ __forceinline__ void narrow_to(Fp16& to, float x) { to = __float2half_rn(x); }
+
+// Two neighbours, the first in the lower half. A bf16 is the upper half of a float.
+__device__ __forceinline__ float2 widened_pair(uint32_t pair, Bf16) {
+    return {float_of(pair << 16), float_of(pair & 0xffff0000u)};
+}
+__device__ __forceinline__ float2 widened_pair(uint32_t pair, Fp16) {
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+}
+
+// kN neighbours from shared memory: one, or 4 to 16 bytes.
+template <int kN, class E>
+__device__ __forceinline__ void load_elements(float (&to)[kN], const E* from) {
+    if constexpr (kN == 1) {
+        to[0] = widened(*from);
+    } else {
+        constexpr int kWords = kN * static_cast<int>(sizeof(E)) / 4;
+        struct alignas(4 * kWords) Piece {
+            uint32_t words[kWords];
+        };
+        const Piece piece = *reinterpret_cast<const Piece*>(from);
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) {
+            if constexpr (sizeof(E) == 4) {
+                to[i] = float_of(piece.words[i]);
+            } else {
+                const float2 pair = widened_pair(piece.words[i], E());
+                to[2 * i] = pair.x;
+                to[2 * i + 1] = pair.y;
+            }
+        }
+    }
+}
+
+// ---- A reference as it is kept
+
+__device__ __forceinline__ Reference reference_from(float M, float origin, Scale scale) {
+    if (M == -HUGE_VALF) return empty_reference();
+    if (origin == 0.0f) return {M, 0.0f, kRoundToInt - M, (M + kDeepest) * scale.inv_c, (M + kHeadroom) * scale.inv_c};
+    return {0.0f, origin, kRoundToInt, kDeepest * scale.inv_c, origin};
+}
+
+} // namespace hw4::gpu::split
