@@ -288,11 +288,11 @@ $(LIBRARY_DIR)/libhw4.a: $(LIBRARY_OBJECTS) $(BUILD)/setting/$(LIBRARY_DIR)/libh
 	@mkdir -p $(@D)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
-# As a user compiles them.
-$(EXAMPLES): $(LIBRARY_DIR)/example_%: src/library/example.% include/hw4.h $(LIBRARY_DIR)/libhw4.so
+# As a user compiles them: C with the archive and what hw4.pc names for it, C++ with the shared library.
+$(EXAMPLES): $(LIBRARY_DIR)/example_%: src/library/example.% include/hw4.h $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a
 	$(call say,CC,$@)
 	$(Q)$(if $(filter %_c,$@),$(CC) -std=c99 -pedantic,$(CXX) -std=c++17) -Wall -Wextra -Werror -Iinclude $< -o $@ \
-	    -L$(@D) -lhw4 -Wl$(,)-rpath$(,)'$$ORIGIN' $(if $(filter %_c,$@),-lm)
+	    $(if $(filter %_c,$@),$(@D)/libhw4.a $(STATIC_LIBS),-L$(@D) -lhw4 -Wl$(,)-rpath$(,)'$$ORIGIN')
 
 ## python: build the wheel of the Python package hw4 into build/; pip install ./python builds and installs it
 .PHONY: python
@@ -702,7 +702,7 @@ $(PAGES:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/ver
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
 	$(Q)$(SAY_HELP_$*) | src/install/man_page $* "$(VERSION)" > $@
-STATIC_CUDA := $(if $(filter yes,$(CUDA)),-L$(patsubst %/bin/nvcc,%/lib64,$(NVCC)) -lcudart_static -lrt )
+STATIC_LIBS := $(if $(filter yes,$(CUDA)),-L$(patsubst %/bin/nvcc,%/lib64,$(NVCC)) -lcudart_static -lrt )-lstdc++ -lpthread -ldl -lm
 # The header says all of it.
 $(BUILD)/man/hw4.3: include/hw4.h src/base/version.h
 	@mkdir -p $(@D)
@@ -714,7 +714,7 @@ $(BUILD)/hw4.pc: src/base/version.h force
 	@mkdir -p $(@D)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'Name: hw4' 'Description: attention whose bytes are defined' \
 	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lhw4' \
-	    'Libs.private: $(STATIC_CUDA)-lstdc++ -lpthread -ldl -lm' > $@
+	    'Libs.private: $(STATIC_LIBS)' > $@
 
 ## clean: remove everything that was built
 .PHONY: clean

@@ -488,6 +488,17 @@ class WheelTest(unittest.TestCase):
             subprocess.run([sys.executable, "-c", "import hw4; hw4.version()"], check=True,
                            env={**elsewhere, "PYTHONPATH": str(Path(folder) / "at")})
 
+    def test_pip_needs_no_network(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = subprocess.run([sys.executable, "-m", "venv", folder], capture_output=True, text=True)
+            if made.returncode != 0:
+                self.skipTest("needs python3-venv")
+            elsewhere = {key: value for key, value in os.environ.items() if key not in ("HW4_LIBRARY", "PYTHONPATH")}
+            subprocess.run([f"{folder}/bin/pip", "install", "--no-index", "--quiet", ROOT / "python"], check=True,
+                           env={**elsewhere, "HW4_BUILT_LIBRARY": os.environ["HW4_LIBRARY"]})
+            subprocess.run([f"{folder}/bin/python3", "-c", "import hw4; hw4.version()"], check=True, env=elsewhere,
+                           cwd=folder)
+
 
 if __name__ == "__main__":
     unittest.main()
