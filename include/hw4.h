@@ -23,7 +23,9 @@
 extern "C" {
 #endif
 
-#define HW4_ABI 0 /* changes when a struct or a function below changes in a way that old callers notice */
+/* Changes when a struct or a function below changes in a way that old callers notice. 0 is no release: until the first
+ * one, whatever uses the library is compiled with the header beside it, and hw4_call.size finds out where it was not. */
+#define HW4_ABI 0
 
 /* What functions return: 0, or one of the program's exit codes. hw4_error() has the sentence. */
 #define HW4_OK 0
@@ -48,7 +50,8 @@ extern "C" {
 #define HW4_DEVICE 1 /* memory of the calling thread's current GPU */
 
 /* A tensor of all batches and heads. Strides are in elements; the columns of a row are neighbours. Where d is a
- * multiple of 4, rows have to begin at multiples of 4 elements, or of what the sentence of a refused call says. */
+ * multiple of 4, rows have to begin at multiples of 4 elements and, where a row has a multiple of 16 bytes, of 16 bytes;
+ * the sentence of a refused call says which. */
 typedef struct hw4_tensor {
     void* data; /* inputs are only read */
     int64_t batch, head, row;
@@ -73,7 +76,8 @@ typedef struct hw4_call {
     /* Null: every batch has all keys. Else [batch], forward under f32 alone: how many keys each batch has, 1 to keys,
      * the queries' own among them; keys is how many rows a batch of k and v has room for, and no byte depends on what
      * follows its own. The mask is that of so many keys. Host memory for HW4_HOST, and checked; device memory for
-     * HW4_DEVICE: hw4_check() checks them, hw4_run() takes one below 0 as 0 and one above keys as keys. */
+     * HW4_DEVICE: hw4_check() checks them, hw4_run() clamps them to 0..keys. Where a row of k and v is no multiple of
+     * 16 bytes, a GPU copies all of k and v first, whatever the lengths. */
     const int32_t* lengths;
     hw4_tensor q, k, v;
     hw4_tensor o;               /* forward: written. backward: see statistics */

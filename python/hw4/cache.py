@@ -12,6 +12,8 @@ class Cache:
 
         cache = hw4.Cache(B, H_kv, capacity, d, q.dtype, q.device)
         o = hw4.decode(q, *cache.append(k, v))    # q, k, v of the new tokens, as many of each sequence
+
+    Gradients do not pass through a cache. append() counts tokens on the host: it is not for a CUDA graph.
     """
 
     def __init__(self, batches, heads, capacity, dim, dtype, device=None):
@@ -32,6 +34,7 @@ class Cache:
         """Puts n new rows, (B, H_kv, n, d), after those of each sequence; with a list of sequences, after theirs alone.
         Returns .k, .v, .lengths of all."""
         batches, heads, capacity, dim = self.k.shape
+        every = sequences is None
         sequences = list(range(batches) if sequences is None else sequences)
         shape = tuple(k.shape)
         if len(shape) != 4 or shape != (len(sequences), heads, shape[2], dim) or tuple(v.shape) != shape:
@@ -42,7 +45,8 @@ class Cache:
             if self._filled[at] + shape[2] > capacity:
                 raise library.Error(65, f"sequence {at} has {self._filled[at]} tokens and gets {shape[2]} more: the cache "
                                         f"has room for {capacity}")
-        rows = self._range(batches)[sequences]
+        k, v = (rows.detach() if hasattr(rows, "detach") else rows for rows in (k, v))
+        rows = self._range(batches) if every else self._range(batches)[sequences]
         places = self.lengths[rows][:, None] + self._range(shape[2])
         self.k[rows[:, None], :, places] = k.swapaxes(1, 2)
         self.v[rows[:, None], :, places] = v.swapaxes(1, 2)

@@ -72,8 +72,8 @@ inline bool loses_output(const Kernel& kernel, Element element) {
     return element != Element::float32 && !kernel.needs.elements.has(element);
 }
 
-// In ladder order, one operation of a contract after the other: each row one idea after the one above, the fastest
-// last.
+// In ladder order, one operation of a contract after the other: each row is one idea after the row above, and faster
+// where it pays (Plan::pays).
 const std::vector<Kernel>& kernels();
 
 // Those of an operation under a contract.

@@ -20,8 +20,7 @@ struct Launch {
     Device device;
     Tensor in[kMostInputs];   // in the operation's order
     Tensor out[kMostOutputs]; // apart from all inputs, which may still be read when the first rows are written
-    // [batch], in device memory, of a problem by lengths: the keys of each batch. A kernel takes one below 0 as 0 and
-    // one above problem.keys as that.
+    // A problem by lengths: the keys of each batch, [batch], in device memory. A kernel clamps them to 0..problem.keys.
     const int32_t* lengths = nullptr;
     RowStatistics* statistics = nullptr; // forward: written, [unit][query]; null: not asked for
     // Backward only: O of an earlier forward pass, whose statistics are in `statistics`. None: the launch recomputes

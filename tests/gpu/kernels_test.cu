@@ -93,6 +93,22 @@ TEST(ChooseKernel, TakesTheFastestThatFits) {
     EXPECT_EQ(chosen({4, 16384, 64}, kT4, kBf16), "");
 }
 
+TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
+    Problem problem{8, 1, 128};
+    problem.keys = 4096;
+    EXPECT_EQ(chosen(problem, kH200), "split_keys");
+    problem.queries = 64;
+    EXPECT_EQ(chosen(problem, kH200), "split_keys");
+    problem.batches = 1000;
+    EXPECT_EQ(chosen(problem, kH200), "drawn_tiles");
+    problem.by_lengths = true;
+    EXPECT_EQ(chosen(problem, kH200), "split_keys") << "no other takes lengths";
+    problem.by_lengths = false;
+    problem.queries = 1;
+    problem.keys = 100;
+    EXPECT_EQ(chosen(problem, kH200), "drawn_tiles");
+}
+
 TEST(ChooseKernel, TakesTheFastestOfHalfPrecisionsGradients) {
     EXPECT_EQ(chosen(Problem{4, 16384, 33}.of_operation(kBackward), kH200, kBf16), "wgmma_bf16_gradients");
     EXPECT_EQ(chosen(Problem{4, 16384, 128}.of_operation(kBackward), kH200, kFp16), "wgmma_fp16_gradients");

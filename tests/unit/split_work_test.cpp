@@ -1,6 +1,8 @@
 // Shares of few rows' keys: every segment is in one block's, and the block is found.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "src/gpu/f32/forward/split_work.h"
 
 namespace hw4::gpu::split {
@@ -20,6 +22,18 @@ TEST(SplitWork, EverySegmentIsInTheShareOfOneBlock) {
             for (int64_t block = 0; block < blocks; ++block)
                 EXPECT_LE(shares.first(block + 1) - shares.first(block), shares.most());
         }
+}
+
+TEST(SplitWork, AUnitHasSegmentsInTwoBlocksAtMost) {
+    for (const int64_t unit : {1, 2, 7, 128})
+        for (const int64_t units : {1, 3, 132, 400})
+            for (const int64_t blocks : {1, 2, 132, 396}) {
+                const Shares shares{unit * units, blocks};
+                int64_t most = 0;
+                for (int64_t i = 0; i < units; ++i)
+                    most = std::max(most, shares.block_of((i + 1) * unit - 1) - shares.block_of(i * unit));
+                if (shares.are_larger_than(unit)) EXPECT_LE(most, 1) << unit << " " << units << " " << blocks;
+            }
 }
 
 // Products of segments and blocks pass 2^32.

@@ -106,8 +106,8 @@ __device__ __forceinline__ void wait_for_kernel_before() {
 }
 
 template <class... Parameters, class... Arguments>
-void launch_early(const char* what, void (*kernel)(Parameters...), dim3 blocks, unsigned threads, size_t shared_bytes,
-                  cudaStream_t stream, const Arguments&... arguments) {
+void launch_early(const char* what, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+                  size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
     cudaLaunchAttribute early{};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;

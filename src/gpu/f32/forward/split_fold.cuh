@@ -24,7 +24,6 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char block_memory[];
     auto& memory = *reinterpret_cast<FoldMemory*>(block_memory);
-    wait_for_kernel_before();
     const int64_t block = blockIdx.x;
     const Share share = find_share(args, block, gridDim.x);
     const Shares& shares = share.all;

@@ -1,18 +1,20 @@
 // split_keys: few query rows against many keys, the keys divided among all blocks. The contract's sums do not depend on
 // where the keys are divided: a segment of 64 keys has sums of its own, and totals take them up in order.
 //
-// Idea      Every block has an equal share of all segments (split_work.h). Of a unit that begins in its share it folds
-//           the segments into totals; of one that began earlier it stores each segment's sums, which fold_kernel takes
-//           up afterwards, in order. Reading K and V once is what takes the time.
+// Idea      Every block has an equal share of all segments (split_work.h). The block folds the segments of a unit that
+//           begins in its share into totals. It stores the sums of each segment of a unit that began earlier;
+//           fold_kernel adds them up afterwards, in order. Reading K and V once is what takes the time.
 // Who       A block of four warps. Scores: a warp for each 32 columns, a lane for one or two keys. Weights: a warp for
-// a
-//           row. Output: a thread for one or two columns of some rows.
-// Memory    K and V of a segment are stages of a ring that cp.async fills, rows 16 bytes further apart than they are
-//           long, against bank conflicts. 16-bit elements are widened, exactly, when they are read.
-// Reference A unit that began in an earlier block has an unknown reference. The block computes the scores of the unit's
-//           first tile and assumes that the reference has not changed since. Where it has, a second launch does such a
-//           share again, with the reference that follows from the tiles' largest scores; otherwise it ends at once.
-// Order     The contract's. A factor of 1 multiplies exactly, so that every fold has one.
+//           each row. Output: a thread for one or two columns of some rows.
+// Memory    K and V of a segment are stages of a ring that cp.async fills. Rows are 16 bytes further apart than they
+//           are long, against bank conflicts. 16-bit elements are widened, exactly, when they are read.
+// Reference A block does not know the reference of a unit that began earlier. It computes the scores of the unit's
+// first
+//           tile and assumes that the reference has not changed since. Where it has, a second launch computes the share
+//           again, with the reference that follows from the tiles' largest scores; otherwise that launch ends at once.
+// Order     The contract's. A factor of 1 multiplies exactly, so every fold has one.
+// Limits    From 16 bits, four rows and more are limited by instructions, not by memory. Few units leave time between
+//           the launches, and the fold of one row's segments is one chain.
 #pragma once
 
 #include "src/gpu/f32/forward/split_share.cuh"
@@ -433,6 +435,7 @@ private:
             } else {
                 if (lane_ % hw4::kLaneKeys == 0) factors->shares[tile][lane_ / hw4::kLaneKeys] = share;
                 if (lane_ == 0) factors->raised[tile] = alpha;
+                // A share that is computed again stores the same, since first_above is the same: others may read it.
                 if (lane_ == 0) factors->largest[tile] = largest;
             }
             last_alpha = alpha;
@@ -547,8 +550,7 @@ private:
     __device__ void take_over() {
         const int64_t block = int64_t{blockIdx.x} - 1;
         if (threadIdx.x == 0)
-            while (load_acquire(args_.scratch.handed_on + block) == 0) {
-            }
+            while (load_acquire(args_.scratch.handed_on + block) == 0) __nanosleep(100);
         __syncthreads();
         for_rows([&](WarpRow& row, int index, int) {
             const RowState& state = args_.scratch.states[block * T::kRows + index];
@@ -607,7 +609,6 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, T::kBlocks) segments_kernel(const __grid_constant__ Args args, bool again) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char block_memory[];
-    if (again) wait_for_kernel_before();
     SegmentBlock<T>(args, *reinterpret_cast<typename T::Memory*>(block_memory)).run(again);
 #else
     __trap();

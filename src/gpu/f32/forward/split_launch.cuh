@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/split_fold.cuh"
@@ -50,10 +51,14 @@ int64_t units_of(const Problem& problem, int64_t queries) {
     return problem.batches * problem.kv_heads * ((rows + T::kRows - 1) / T::kRows);
 }
 
-// As many blocks as the card has at once, or as there are segments.
+// As many blocks as the card has at once, or as there are segments. A multiprocessor has 1 KiB of shared memory more
+// than a block may have, and every block takes 1 KiB besides its own.
 template <class T>
 int64_t most_blocks(int64_t segments, const Device& device) {
-    return std::min(segments, int64_t{T::kBlocks} * device.multiprocessors);
+    constexpr size_t kReserved = 1024;
+    const size_t fitting = (device.shared_bytes + kReserved) / (sizeof(typename T::Memory) + kReserved);
+    const auto at_once = static_cast<int64_t>(std::clamp<size_t>(fitting, 1, T::kBlocks));
+    return std::min(segments, at_once * device.multiprocessors);
 }
 
 template <class T>
@@ -72,6 +77,9 @@ Plan plan(const Problem& problem, const Device& device) {
         using T = decltype(tile);
         Plan plan;
         Scratch scratch{};
+        constexpr int64_t kMost = int64_t{1} << 30; // the kernels count in 32 bits
+        if (std::max(problem.heads * problem.queries, problem.batches) > kMost)
+            plan.why_not = "takes up to " + std::to_string(kMost) + " query rows in a batch and as many batches";
         plan.shared_bytes = std::max(sizeof(typename T::Memory), sizeof(FoldMemory));
         // Enough for a launch of fewer query rows too: its blocks have more segments of a unit than the average by one.
         const int64_t of_unit = segments_of(problem.keys);
@@ -118,15 +126,16 @@ void launch(const Launch& launch, cudaStream_t stream) {
         HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
         HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));
         const bool by_lengths = launch.lengths != nullptr;
-        const bool handing_on = segments_of(problem.keys) <= shares.segments / shares.blocks + 1;
+        const bool handing_on = shares.are_larger_than(segments_of(problem.keys));
         if (by_lengths || handing_on)
             HW4_CUDA(cudaMemsetAsync(args.scratch.handed_on, 0, shares.blocks * sizeof(unsigned), stream));
         segments<<<blocks, kThreads, kBytes, stream>>>(args, false);
         HW4_CUDA_LAUNCHED("segments_kernel");
         if (handing_on && !by_lengths) return 0;
-        launch_early("segments_kernel", segments, dim3(blocks), kThreads, kBytes, stream, args, true);
-        launch_early("fold_kernel", fold, dim3(blocks, T::kRows, T::kDim / kFoldColumns), kFoldThreads,
-                     sizeof(FoldMemory), stream, args);
+        segments<<<blocks, kThreads, kBytes, stream>>>(args, true);
+        HW4_CUDA_LAUNCHED("segments_kernel");
+        fold<<<dim3(blocks, T::kRows, T::kDim / kFoldColumns), kFoldThreads, sizeof(FoldMemory), stream>>>(args);
+        HW4_CUDA_LAUNCHED("fold_kernel");
         return 0;
     });
 }

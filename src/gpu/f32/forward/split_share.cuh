@@ -36,9 +36,9 @@ struct RowState {
 };
 static_assert(sizeof(RowState) % 16 == 0);
 
-// In scratch memory. Of a unit that goes on in the next block: totals and states, [block][row]. Of a unit that began
-// in an earlier block: sums and factors of each segment, [block][segment of the share][row]; the states at the end,
-// [block][row]. Whether a reference changed where later blocks assume that it has not, [block].
+// What stands in scratch memory. A unit that goes on in the next block has totals and states, [block][row]. A unit that
+// began in an earlier block has sums and factors for each segment, [block][segment of the share][row], and states at
+// the end, [block][row]. The flags, [block], say whether a reference changed where later blocks assume that it has not.
 struct Scratch {
     float* totals;
     RowState* states;
@@ -122,14 +122,11 @@ struct Share {
     int64_t first, end; // segments
     Unit first_unit;    // with the segment `first`
     Unit end_unit;      // with the segment `end`, if there is one
-    // No unit has segments in three blocks. A block hands the totals of its last unit on to the next one, which has the
-    // rest. It computes the unit that it hands on first and the one that it is handed last, so that no block waits.
+    // No unit has segments in three blocks. A block hands the totals of its last unit on to the next block, which has
+    // the rest. It computes the unit that it hands on first, and the one that it is handed last. So a block only waits
+    // for what the block before it computes first. GPUs start blocks in the order of their numbers: that one has begun.
     bool handing_on;
 };
-
-__device__ __forceinline__ bool is_handed_on(const Shares& shares, int most_of_unit) {
-    return most_of_unit <= shares.segments / shares.blocks + 1;
-}
 
 // All threads of the block call it.
 __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int64_t blocks) {
@@ -146,7 +143,7 @@ __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int
         share.end = share.all.first(block + 1);
         share.first_unit = unit_of(share.first);
         share.end_unit = unit_of(share.end);
-        share.handing_on = is_handed_on(share.all, each);
+        share.handing_on = share.all.are_larger_than(each);
         return share;
     }
     __shared__ Unit found[2];
@@ -176,7 +173,7 @@ __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int
         }
         before += units * each;
     }
-    share.handing_on = __syncthreads_or(!is_handed_on(share.all, most)) == 0;
+    share.handing_on = __syncthreads_or(!share.all.are_larger_than(most)) == 0;
     share.first_unit = found[0];
     share.end_unit = found[1];
     return share;

@@ -24,6 +24,8 @@ struct Shares {
     HW4_INLINE int64_t block_of(int64_t segment) const { return ((segment + 1) * blocks - 1) / segments; }
     // The most that a block has.
     HW4_INLINE int64_t most() const { return (segments + blocks - 1) / blocks; }
+    // Whether no unit of so many segments, or fewer, has segments in three blocks.
+    HW4_INLINE bool are_larger_than(int64_t unit) const { return unit <= segments / blocks + 1; }
 };
 
 } // namespace hw4::gpu::split
