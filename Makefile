@@ -491,7 +491,7 @@ bench-files: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES)
 	$(MEASURE_BUILT) files $(BENCH_ARGS)
 
-## bench-gpu: time hw4 beside PyTorch's cuDNN and FlashAttention-2 (needs a GPU); BENCH_ARGS="--cells 4,16,8192,64" for some
+## bench-gpu: time hw4 beside PyTorch's cuDNN and FlashAttention-2 (needs a GPU and PyTorch); BENCH_ARGS="--cells 4,16,8192,64" for some
 .PHONY: bench-gpu
 bench-gpu: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) lib
@@ -522,7 +522,7 @@ judge:
 	judge/judge --bin $(BIN) $(CASES)
 
 # Each step has make build what it measures, in the folders where the programs of report/ look for it.
-## measure: measure all that the report shows, into report/data (needs a GPU); MEASURE_ARGS="--only kernels" for some
+## measure: measure again what report/measure --list names, into report/data (needs a GPU); MEASURE_ARGS="--only files" for some
 .PHONY: measure
 measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }

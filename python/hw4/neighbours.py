@@ -18,9 +18,12 @@ import statistics
 import sys
 import time
 
-import torch
-import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except ImportError as error:
+    sys.exit(f"neighbours: needs PyTorch 2.4 or later: {error}")
 
 from . import library, shapes, torch_op
 

@@ -209,6 +209,18 @@ class OperatorTest(unittest.TestCase):
                     self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, shape))
                     self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, shape))
 
+    def test_long_caches(self):
+        """Keys that a GPU divides among its blocks: the CPU's bytes."""
+        if "cuda" not in self.devices_with_lengths():
+            self.skipTest("needs a GPU")
+        for dtype in hw4.torch_op.ELEMENTS:
+            for shape in ((1, 1, 1, 1, 5000, 64), (1, 1, 1, 1, 5000, 128), (1, 4, 1, 1, 3000, 256), (3, 8, 1, 2, 2000, 128)):
+                tensors = drawn(shape, dtype)
+                lengths = [shape[4] - 700 * i for i in range(shape[0])]
+                expected = hw4.decode(*tensors, lengths, return_lse=True)
+                got = hw4.decode(*(t.cuda() for t in tensors), lengths, return_lse=True)
+                self.assertTrue(all(same(a, b) for a, b in zip(got, expected)), (dtype, shape))
+
     def test_refused_lengths(self):
         for device in self.devices_with_lengths():
             q, k, v = drawn((2, 4, 2, 1, 6, 8), device=device)
@@ -278,6 +290,9 @@ class OperatorTest(unittest.TestCase):
         for lse in (False, True):
             torch.library.opcheck(torch.ops.hw4.decode.default, (*inputs[:3], lengths, True, "f32", 0.3, lse, True))
         compiled = torch.compile(lambda *a: hw4.attention(*a, causal=True), fullgraph=True, backend="aot_eager")
+        decode = torch.compile(hw4.decode, fullgraph=True, backend="aot_eager")
+        inputs = (*drawn((2, 4, 2, 1, 9, 8)), torch.tensor([9, 4], dtype=torch.int32))
+        self.assertTrue(same(decode(*inputs), hw4.decode(*inputs)))
         found = []
         for function in (compiled, lambda *a: hw4.attention(*a, causal=True)):
             o = function(q, k, v)
@@ -399,6 +414,17 @@ class OperatorTest(unittest.TestCase):
             graph.replay()
             torch.cuda.synchronize()
             self.assertTrue(same(captured, expected), contract)
+        q, k, v = drawn((2, 4, 2, 1, 600, 64), torch.bfloat16, "cuda")
+        lengths = torch.tensor([600, 1], dtype=torch.int32, device="cuda")
+        hw4.decode(q, k, v, lengths)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = hw4.decode(q, k, v, lengths)
+        for now in ([600, 1], [7, 300]):
+            lengths.copy_(torch.tensor(now))
+            graph.replay()
+            torch.cuda.synchronize()
+            self.assertTrue(same(captured, hw4.decode(q, k, v, now)), now)
 
     def test_values_are_checked(self):
         """The same sentence on every device."""
@@ -420,7 +446,8 @@ class OperatorTest(unittest.TestCase):
             self.skipTest("needs a GPU")
         for contract, dtype in CONTRACTS:
             for value in (float("nan"), float("inf"), torch.finfo(dtype).max):
-                for shape in ((1, 2, 2, 300, 300, 64), (2, 4, 2, 65, 400, 128), (1, 1, 1, 33, 33, 33)):
+                for shape in ((1, 2, 2, 300, 300, 64), (2, 4, 2, 65, 400, 128), (1, 1, 1, 33, 33, 33), (1, 8, 2, 1, 4000, 128),
+                              (200, 2, 1, 1, 300, 64)):
                     q, k, v = drawn(shape, dtype, "cuda")
                     rows = torch.full((q.shape[0], 2 * q.shape[1], *q.shape[2:]), 7.0, dtype=dtype, device="cuda")
                     k[..., 5::64, :] = value
