@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Changes when a struct or a function below changes in a way that old callers notice. 0 is no release: until the first
- * one, whatever uses the library is compiled with the header beside it, and hw4_call.size finds out where it was not. */
+ * one, whatever uses the library is compiled with the header beside it, and hw4_call.size tells where it was not. */
 #define HW4_ABI 0
 
 /* What functions return: 0, or one of the program's exit codes. hw4_error() has the sentence. */
@@ -50,8 +50,8 @@ extern "C" {
 #define HW4_DEVICE 1 /* memory of the calling thread's current GPU */
 
 /* A tensor of all batches and heads. Strides are in elements; the columns of a row are neighbours. Where d is a
- * multiple of 4, rows have to begin at multiples of 4 elements and, where a row has a multiple of 16 bytes, of 16 bytes;
- * the sentence of a refused call says which. */
+ * multiple of 4, rows have to begin at multiples of 4 elements and, where a row has a multiple of 16 bytes, of 16
+ * bytes; the sentence of a refused call says which. */
 typedef struct hw4_tensor {
     void* data; /* inputs are only read */
     int64_t batch, head, row;

@@ -8,6 +8,7 @@ from terminal import one_line
 from verdict import PASSED
 
 SAME_WITHIN = 0.05  # of the time: less is noise more often than not
+LEAST_S, MOST_S = 1e-9, 1e9  # no run takes other times
 
 
 class NotResults(Exception):
@@ -22,11 +23,14 @@ def read_results(path: str) -> list[dict]:
         cases = document["cases"]
         for case in cases:
             texts = [case[field] for field in ("program", "name", "contract", "verdict")]
-            if not all(isinstance(text, str) for text in texts) or not isinstance(case["best_s"] or 0.0, (int, float)):
+            seconds = case["best_s"]
+            if not all(isinstance(text, str) for text in texts) or not (
+                    seconds is None or seconds == 0 or LEAST_S <= seconds <= MOST_S):
                 raise TypeError
+            "".join(texts).encode("utf-8", "surrogateescape")  # so that they can be printed
     except OSError as error:
         raise NotResults(f"{path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise NotResults(f"{path}: not a file that judge --json has written") from error
     if not cases:
         raise NotResults(f"{path}: no cases")

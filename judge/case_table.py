@@ -101,7 +101,7 @@ _FORMS = {  # of each column: a pattern, and what is needed in words
     "name": (NAME, "letters, digits, '_', '-' and '.'"), "B": _FROM_1, "N": _FROM_1, "d": _FROM_1,
     "seed": ("[0-9]+", "a whole number from 0"), "limit_s": (r"(?=.*[1-9])[0-9]+(\.[0-9]+)?", "seconds above 0"),
     "crc32_in": (f"[0-9a-f]{{8}}|{UNKNOWN_CRC}", f"8 digits of 0-9a-f or '{UNKNOWN_CRC}'"),
-    # Of Q, and of K and V: H, or H,K.
+    # H heads of Q, and as many of K and V; H,K: K heads of K and V.
     "heads": ("[1-9][0-9]*(,[1-9][0-9]*)?", "a whole number from 1, and after a comma one that divides it"),
     "keys": (f"({_FROM_1[0]})?", _FROM_1[1]),
     **{column: ("|".join(known), " or ".join(known)) for column, known in (

@@ -1,6 +1,7 @@
 """What the judge says: a line a case, the summary, and the same as JSON, as JUnit XML and, a line a program, as CSV."""
 from __future__ import annotations
 
+import collections
 import csv
 import dataclasses
 import io
@@ -144,6 +145,13 @@ def _not_passed_text(results: list[Result], not_passed: dict[str, str]) -> str:
 def _case_columns(case: Case, contract: Contract) -> list[str]:
     name = case.name + ("" if contract.is_default else "." + contract.name)
     return [name, f"{name}_s", f"{name}_error"]
+
+
+def column_named_twice(cases: list[Case], contracts: list[Contract]) -> str | None:
+    """A case can have the name of another column of the CSV."""
+    columns = [*_program_row("", []), *(column for case in cases for contract in contracts
+                                        for column in _case_columns(case, contract))]
+    return next((column for column, times in collections.Counter(columns).items() if times > 1), None)
 
 
 def _case_cells(result: Result) -> dict[str, str]:

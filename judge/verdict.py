@@ -348,7 +348,8 @@ class CaseJudge:
                 sample.detail = f"exit code 0, need {EXIT_BAD_DATA}: the type lacks a number of it"
             return
         if not is_file(place.output):
-            sample.verdict, sample.detail = "NO-OUT", "exit code 0, but no output file"
+            unreadable = " that can be read" if os.path.lexists(place.output) else ""
+            sample.verdict, sample.detail = "NO-OUT", f"exit code 0, but no output file{unreadable}"
             return
         size = os.path.getsize(place.output)
         if size != self.case.output_bytes:

@@ -58,6 +58,8 @@ class CaseFolder:
     """The judge's own folder for a case, removed at the end; it knows the CRC-32 of the files that programs share."""
 
     def __init__(self, parent: str):
+        self._parent = parent
+        self._parent_mode = stat.S_IMODE(os.stat(parent).st_mode)
         self._crcs: dict[str, tuple[tuple[int, ...] | None, str]] = {}
         self._sealed: dict[str, str] = {}
         self.path = os.path.join(parent, f".judge-{secrets.token_hex(4)}")
@@ -70,12 +72,15 @@ class CaseFolder:
         remove_whatever(self.path)
 
     def ensure(self) -> None:
-        """Makes the folder, also where a program has removed, replaced or locked it."""
+        """Makes the folder, also where a program has removed, replaced or locked it or the folder that it is in."""
+        os.makedirs(self._parent, exist_ok=True)
+        if stat.S_IMODE(os.stat(self._parent).st_mode) != self._parent_mode:
+            os.chmod(self._parent, self._parent_mode)
         if _kind(self.path) == stat.S_IFDIR:
             os.chmod(self.path, 0o700)
         else:
             remove_whatever(self.path)
-            os.makedirs(self.path, 0o700)
+            os.mkdir(self.path, 0o700)
             with open(os.path.join(self.path, ".gitignore"), "w", encoding="ascii") as ignore:
                 ignore.write("*\n")
 

@@ -295,6 +295,11 @@ class CompareTest(BenchTest):
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual(done.stdout.split("\t")[0], word)
 
+    def test_threshold(self):
+        old, new = self.timed("old.json", [1.0, 1.0, 1.0]), self.timed("new.json", [1.1, 1.1, 1.1])
+        self.assertEqual(run("hw4", "bench", "compare", old, new).returncode, SLOWER)
+        self.assertEqual(run("hw4", "bench", "compare", old, new, "--threshold", "20%").returncode, OK)
+
     def test_files_that_cannot_be_compared(self):
         old = self.timed("old.json", [1.0])
         for new, code in ((self.dir / "none.json", NO_INPUT), (cli_test.REPO / "README.md", BAD_DATA)):

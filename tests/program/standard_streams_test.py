@@ -250,7 +250,6 @@ class ManyCasesTest(StreamTest):
 
 
 class ReportTest(StreamTest):
-
     def test_only_one_can_have_it(self):
         path = self.file(counting(1, 4, 3))
         for args in (("--json", "-", path, "-"), ("--trace", "-", path, "-"),

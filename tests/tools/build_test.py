@@ -143,6 +143,16 @@ class Install(Workplace):
         self.installed(f"DESTDIR={self.folder}/stage", "PREFIX=/usr")
         self.assertEqual(self.found_under(f"{self.folder}/stage/usr"), self.FILES)
 
+    def test_completion(self):
+        self.installed(f"PREFIX={self.folder}/prefix")
+        script = f"{self.folder}/prefix/share/bash-completion/completions/hw4"
+        asking = ('source "$1"; program=$2; word=$3; before=$4; shift 4; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                  '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
+        for words, completed in ((("hw4", "--list"), "--list-kernels"), (("hw4", "--contract", "fixed1"), "fixed16"),
+                                 (("hw4", "bench", "--batch"), "--batch_size")):
+            done = self.run_command("bash", "-c", asking, "bash", script, f"{self.folder}/prefix/bin/hw4", words[-1],
+                                    words[-2], *words)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, completed + "\n", ""))
 
 
 class Mutants(Workplace):

@@ -99,6 +99,15 @@ class FilesFromElsewhere(Workplace):
                 self.assertEqual((everything.returncode, verdicts(everything.stdout)), (0, [["AC", "a1"]]))
                 self.assertRegex(everything.stderr, rf"\Ajudge: note: .*{message.strip()}.*; left out\n\Z")
 
+    def test_a_case_named_like_a_column(self):
+        for name, more in (("points", []), ("a1_s", ["a1"])):
+            with self.subTest(name):
+                self.add(name, (1, 4, 2))
+                done = self.judge("--csv", "-", name, *more, hw4="mark('ran')")
+                self.assertEqual((done.returncode, done.stdout, self.marks()), (2, "", []))
+                self.assertEqual(done.stderr, f"judge: --csv: two columns would be named '{name}'; leave out or rename "
+                                              "the case of that name\n")
+
     def test_an_input_that_is_cut_is_nobodys_fault(self):
         for name, said in (("mine", "mine.in has 512 bytes, (2, 7, 3) needs 516 or 568\n"),
                            ("a1", "a1.in has 296 bytes, (2, 3, 4) needs 300 or 352\n")):
@@ -201,8 +210,10 @@ def deep(path):
         write(os.path.join(elsewhere, "stays"), b"")
         bad = self.program("bad", self.judged(f"ELSEWHERE = {elsewhere!r}{self.PREFIX}{body}"))
         good = self.program("good", self.judged("assert open(INPUT, 'rb').read() == good('.in')\nput(GOOD)"))
+        mode = os.stat(self.cases).st_mode
         done = self.run_judge("--hw4", bad, "--hw4", good, *arguments, "a1", "a2")
         self.assertEqual(os.listdir(elsewhere), ["stays"])
+        self.assertEqual(os.stat(self.cases).st_mode, mode, done.stdout)
         self.assertEqual(os.listdir(self.cases), [], done.stdout)
         found = [verdict for verdict, _ in verdicts(done.stdout)]
         self.assertEqual(found[1::2], ["AC", "AC"], done.stdout + done.stderr)
@@ -217,6 +228,7 @@ def deep(path):
                               ("replace(FOLDER, lambda path: open(path, 'w'))", "INPUT"),
                               ("replace(CASE, lambda path: os.symlink(ELSEWHERE, path))", "INPUT"),
                               ("replace(CASE, lambda path: open(path, 'w'))", "INPUT"),
+                              ("put(GOOD); os.chmod(os.path.dirname(CASE), 0)", "AC"),
                               ("shutil.rmtree(os.path.dirname(CASE))", "INPUT")):
             with self.subTest(body):
                 self.assertEqual(self.judge_with_good(body), verdict)
@@ -385,6 +397,17 @@ class BeforeAndAfter(Workplace):
             "1.41 times as fast in the geometric mean of 2 cases that passed both times",
             "1 now pass, 0 no longer pass"]))
         self.assertEqual(self.compare(new, old).returncode, 1, "t03 no longer passes")
+
+    def test_files_that_are_no_results(self):
+        good = self.results("good.json", ("t01", "AC", 1.0))
+        changed = [read(good).replace(b"1.0", seconds) for seconds in (b"1" + b"0" * 400, b"-1", b"NaN", b'"1"')]
+        changed.append(read(good).replace(b"t01", b"\\ud800"))
+        for data in (b"{", b"[" * 100000, b"[]", b'{"cases": [{"name": 3}]}', *changed):
+            with self.subTest(data[:80]):
+                done = self.compare(good, write(self.path("bad.json"), data))
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertRegex(done.stderr,
+                                 r"\Ajudge: .*bad.json: not a file that judge --json has written\n\Z")
 
 
 if __name__ == "__main__":

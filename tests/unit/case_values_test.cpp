@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "src/base/error.h"

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "src/bench/exact_rows.h"
 #include "tests/support/attention_case.h"

@@ -1,6 +1,5 @@
 #include "src/base/json.h"
 
-#include "src/base/json.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {

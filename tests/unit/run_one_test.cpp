@@ -4,10 +4,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
-#include <sstream>
 
 #include "src/base/json.h"
 #include "src/gpu/engine.h"

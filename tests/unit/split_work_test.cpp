@@ -32,7 +32,9 @@ TEST(SplitWork, AUnitHasSegmentsInTwoBlocksAtMost) {
                 int64_t most = 0;
                 for (int64_t i = 0; i < units; ++i)
                     most = std::max(most, shares.block_of((i + 1) * unit - 1) - shares.block_of(i * unit));
-                if (shares.are_larger_than(unit)) EXPECT_LE(most, 1) << unit << " " << units << " " << blocks;
+                if (shares.are_larger_than(unit)) {
+                    EXPECT_LE(most, 1) << unit << " " << units << " " << blocks;
+                }
             }
 }
 

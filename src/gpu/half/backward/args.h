@@ -42,7 +42,7 @@ inline int64_t padded_queries(int64_t queries) {
 }
 
 // Numbers at the beginning of scratch memory, 0 before a launch.
-enum Counter { kKeyJobs, kFarRows = 2, kCounters = 4 };
+enum Counter { kKeyJobs, kFarRows, kCounters };
 
 // Where things are in scratch memory, in bytes.
 struct Scratch {
