@@ -229,7 +229,8 @@ TEST(GpuEngine, MakesDoWithLittleMemory) {
     EngineFacts usual[2];
     for (int i = 0; i < 2; ++i) usual[i] = run_file(folder, tests[i], {});
 
-    const Scratch taken = make_scratch(free_device_bytes() - (size_t{32} << 20)); // given back however this ends
+    // Less than either takes, and more than the least: 29 MB, streams, and what CUDA rounds up. Given back at the end.
+    const Scratch taken = make_scratch(free_device_bytes() - (size_t{38} << 20));
     for (int i = 0; i < 2; ++i) {
         const size_t before = free_device_bytes();
         const EngineFacts report = run_file(folder, tests[i], {});

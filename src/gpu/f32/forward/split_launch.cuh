@@ -78,8 +78,10 @@ Plan plan(const Problem& problem, const Device& device) {
         Plan plan;
         Scratch scratch{};
         constexpr int64_t kMost = int64_t{1} << 30; // the kernels count in 32 bits
-        if (std::max(problem.heads * problem.queries, problem.batches) > kMost)
-            plan.why_not = "takes up to " + std::to_string(kMost) + " query rows in a batch and as many batches";
+        const int64_t rows = problem.heads / problem.kv_heads * problem.queries;
+        if (std::max({rows, units_of<T>(problem.of_batches(1), problem.queries), problem.batches}) > kMost)
+            plan.why_not =
+                "takes up to " + std::to_string(kMost) + " query rows for a head of keys, and as many batches";
         plan.shared_bytes = std::max(sizeof(typename T::Memory), sizeof(FoldMemory));
         // Enough for a launch of fewer query rows too: its blocks have more segments of a unit than the average by one.
         const int64_t of_unit = segments_of(problem.keys);
