@@ -161,17 +161,19 @@ struct CornerCase {
     CaseKind kind;
 };
 
-// Every kind on every corner; without HW4_SOAK a quarter of the kinds on each large corner, each on two or more of
-// them.
+// Every kind on every corner; without HW4_SOAK a quarter of the kinds on each large corner, and an eighth on the
+// largest.
 inline std::vector<CornerCase> corner_cases() {
     constexpr int64_t kLarge = 5'000'000; // products
+    constexpr int64_t kLargest = 20'000'000;
     const std::vector<Problem> corners = corner_problems();
     std::vector<CornerCase> list;
     for (size_t corner = 0; corner < corners.size(); ++corner)
         for (size_t kind = 0; kind < std::size(kAllKinds); ++kind) {
             const Problem& problem = corners[corner];
-            const bool large = problem.batches * problem.queries * problem.keys * problem.dim > kLarge;
-            if (!large || (corner + kind) % 4 == 0 || test::soaks()) list.push_back({problem, kAllKinds[kind]});
+            const int64_t products = problem.batches * problem.queries * problem.keys * problem.dim;
+            const size_t each = test::soaks() ? 1 : products > kLargest ? 8 : products > kLarge ? 4 : 1;
+            if ((corner + kind) % each == 0) list.push_back({problem, kAllKinds[kind]});
         }
     return list;
 }
