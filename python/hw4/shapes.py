@@ -44,7 +44,7 @@ def scale_for(scale):
 
 
 def require_lengths(shape, values, batches, capacity):
-    """Of a tensor or array on the host; values is None for one on a GPU."""
+    """`values` are the lengths, or None where they are on a GPU."""
     if tuple(shape) != (batches,):
         raise ValueError(f"lengths have shape {tuple(shape)}: need ({batches},), one for each sequence")
     for batch, length in enumerate(values or ()):

@@ -52,7 +52,7 @@ HW4_INLINE float dot(const float* a, const float* b, int64_t d) {
     return sum;
 }
 
-// The reference that forward ended with.
+// The reference of a row, from what is kept of it: that which forward ended with, or had at some key.
 HW4_INLINE Reference reference_of(const RowStatistics& row, Scale scale) {
     const float most = row.origin == 0.0f ? (row.M + kHeadroom) * scale.inv_c : row.origin;
     return {row.M, row.origin, kRoundToInt - row.M, (row.M + kDeepest) * scale.inv_c, most};

@@ -8,9 +8,8 @@
 //           each row. Output: a thread for one or two columns of some rows.
 // Memory    K and V of a segment are stages of a ring that cp.async fills. Rows are 16 bytes further apart than they
 //           are long, against bank conflicts. 16-bit elements are widened, exactly, when they are read.
-// Reference A block does not know the reference of a unit that began earlier. It computes the scores of the unit's
-// first
-//           tile and assumes that the reference has not changed since. Where it has, a second launch computes the share
+// Reference A block does not know the reference of a unit that began earlier. It computes the scores of the first tile
+//           and assumes that the reference has not changed since. Where it has, a second launch computes the share
 //           again, with the reference that follows from the tiles' largest scores; otherwise that launch ends at once.
 // Order     The contract's. A factor of 1 multiplies exactly, so every fold has one.
 // Limits    From 16 bits, four rows and more are limited by instructions, not by memory. Few units leave time between
@@ -158,7 +157,7 @@ private:
     // Parts of units, in the order in which a block computes them.
     enum class Part {
         handed_on,  // the beginning of the unit that the next block goes on with
-        kept,       // of a unit that began earlier: the sums of each segment are kept
+        kept,       // a unit that began earlier: the sums of each segment are kept
         whole,      // a unit
         taken_over, // the end of the unit that the block before has begun
         none
@@ -270,8 +269,8 @@ private:
         const int64_t tiles = (share.first - begin) * kTiles;
         for_rows([&](WarpRow& row, int index, int) {
             const RowState& state = args_.scratch.states[first_block * T::kRows + index];
-            row.reference = reference_from(state.M, state.origin, args_.scale);
-            row.keep_first(reference_from(state.first_M, state.first_origin, args_.scale));
+            row.reference = reference_of(RowStatistics{state.M, state.origin, 0.0f}, args_.scale);
+            row.keep_first(reference_of(RowStatistics{state.first_M, state.first_origin, 0.0f}, args_.scale));
             for (int64_t tile = 0; tile < tiles; tile += kWarpSize) {
                 const int64_t mine = tile + lane_;
                 const float largest =
@@ -554,7 +553,7 @@ private:
         __syncthreads();
         for_rows([&](WarpRow& row, int index, int) {
             const RowState& state = args_.scratch.states[block * T::kRows + index];
-            row.reference = reference_from(__ldcg(&state.M), __ldcg(&state.origin), args_.scale);
+            row.reference = reference_of(RowStatistics{__ldcg(&state.M), __ldcg(&state.origin), 0.0f}, args_.scale);
             row.lane_sum = __ldcg(&state.lanes[lane_ / hw4::kLaneKeys]);
         });
         each_total([&](int index, int column, float& total) {

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "src/contracts/f32/backward.h"
 #include "src/gpu/common/handing_on.cuh"
 #include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/common/warp.cuh"
@@ -258,14 +259,6 @@ __device__ __forceinline__ void load_elements(float (&to)[kN], const E* from) {
             }
         }
     }
-}
-
-// ---- A reference as it is kept
-
-__device__ __forceinline__ Reference reference_from(float M, float origin, Scale scale) {
-    if (M == -HUGE_VALF) return empty_reference();
-    if (origin == 0.0f) return {M, 0.0f, kRoundToInt - M, (M + kDeepest) * scale.inv_c, (M + kHeadroom) * scale.inv_c};
-    return {0.0f, origin, kRoundToInt, kDeepest * scale.inv_c, origin};
 }
 
 } // namespace hw4::gpu::split
