@@ -191,7 +191,11 @@ HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.
 COLD := $(filter-out $(HOT),$(COMMON) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
     src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
-GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu)
+# Those that take longest to compile come first, so that none of them is the last to end.
+LONGEST := $(patsubst %,src/gpu/%.cu,f32/forward/drawn_masked_tiles f32/forward/drawn_tiles fixed/forward/wgmma_groups \
+    f32/forward/woven_tiles fixed/forward/mma_groups fixed16/forward/mma_pairs fixed/forward/wgmma_masked)
+ALL_GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu)
+GPU_SOURCES := $(LONGEST) $(filter-out $(LONGEST),$(ALL_GPU_SOURCES))
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
 # The library is the kernels and their tables, without the program around them.
 LIBRARY_HOST := $(CONTRACTS) $(filter-out src/cpu/engine.cpp,$(wildcard src/cpu/*.cpp)) $(CPU_KERNELS) \
@@ -234,7 +238,6 @@ else
 GPU_OBJECTS := $(call objects,$(NO_GPU))
 LINK_CU = $(LINK_CPP)
 endif
-# What takes longest comes first.
 HW4_WITHOUT_RANKS := $(GPU_OBJECTS) $(call objects,$(HW4_HOST) hw4.cu)
 WITH_MPI := $(call objects,src/ranks/mpi.cpp)
 HW4_OBJECTS := $(HW4_WITHOUT_RANKS) $(if $(filter yes,$(MPI)),$(WITH_MPI),$(call objects,src/ranks/without_mpi.cpp))

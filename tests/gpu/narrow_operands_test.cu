@@ -202,6 +202,7 @@ TEST_P(NarrowOperands, GiveTheReferenceBytesWhenTheCardIsFull) {
         expect_bytes({3 * multiprocessors, 64, dim});
         expect_bytes(with_heads(causal_problem(700, 700, dim), multiprocessors / 8 + 1, 4, 4));
     }
+    if (element() == Element::fp16) return; // what follows is about how work is divided, which is the same for both
     for (const int64_t dim : {32, 33, 64}) expect_bytes({multiprocessors / 2 + 1, 700, dim});
     expect_bytes({5 * multiprocessors / 2, 520, 64}); // heads that are prepared beside the products
     expect_bytes(with_heads({1, 1030, 64}, multiprocessors / 4, 8, 4), CaseKind::spread);
