@@ -7,7 +7,7 @@ namespace hw4::gpu::split {
 
 constexpr int kFoldColumns = 32;
 constexpr int kFoldSegments = 64; // of a stage
-constexpr int kFoldStages = 3;
+constexpr int kFoldStages = 4;
 constexpr int kFoldCopiers = 128;
 constexpr int kFoldThreads = 2 * kWarpSize + kFoldCopiers;
 
@@ -17,24 +17,27 @@ struct FoldMemory {
     float inverse;
 };
 
-// Block (x, row, chunk): the unit that ends in the share of block x and began in an earlier one, if there is such a
-// unit; one of its rows, 32 of its columns. Warp 0 has the columns, warp 1 the running sums; the others copy.
+// Block (x, row, chunk): a unit that several blocks have parts of; one of its rows, 32 of its columns. Where units are
+// not more than the blocks of segments_kernel, x is a unit; otherwise x is such a block, and the unit is the one that
+// ends in its share and began earlier. Warp 0 has the columns, warp 1 the running sums; the others copy.
 template <class E, int kDim, int kRows>
-__global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ Args args) {
+__global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ Args args, int64_t blocks) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char block_memory[];
     auto& memory = *reinterpret_cast<FoldMemory*>(block_memory);
-    const int64_t block = blockIdx.x;
-    const Share share = find_share(args, block, gridDim.x);
+    const bool by_units = int64_t{args.batches} * args.units_of_batch() <= blocks;
+    const Share share = by_units ? share_of_unit(args, blockIdx.x, blocks) : find_share(args, blockIdx.x, blocks);
     const Shares& shares = share.all;
     const Unit& unit = share.first_unit;
     const int64_t end = unit.first + unit.count;
-    if (share.handing_on || share.first >= share.end || share.first == unit.first || share.end < end) return;
+    if (share.handing_on || (!by_units && (share.first >= share.end || share.first == unit.first || share.end < end)))
+        return;
     const auto row = static_cast<int>(blockIdx.y);
     const RowPlace place = place_of(args, unit, row, kRows);
-    if (!place.exists) return;
     const int64_t first_block = shares.block_of(unit.first);
     const int64_t begin = shares.first(first_block + 1);
+    if (!place.exists || begin >= end) return;
+    const int64_t block = shares.block_of(end - 1);
     const auto stages = static_cast<int>((end - begin + kFoldSegments - 1) / kFoldSegments);
     const int first_column = static_cast<int>(blockIdx.z) * kFoldColumns;
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;

@@ -136,7 +136,9 @@ void launch(const Launch& launch, cudaStream_t stream) {
         if (handing_on && !by_lengths) return 0;
         segments<<<blocks, kThreads, kBytes, stream>>>(args, true);
         HW4_CUDA_LAUNCHED("segments_kernel");
-        fold<<<dim3(blocks, T::kRows, T::kDim / kFoldColumns), kFoldThreads, sizeof(FoldMemory), stream>>>(args);
+        const auto folds = static_cast<unsigned>(std::min(shares.blocks, units_of<T>(problem, launch.queries())));
+        fold<<<dim3(folds, T::kRows, T::kDim / kFoldColumns), kFoldThreads, sizeof(FoldMemory), stream>>>(
+            args, shares.blocks);
         HW4_CUDA_LAUNCHED("fold_kernel");
         return 0;
     });

@@ -180,6 +180,36 @@ __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int
     return share;
 }
 
+// Of all shares, with a unit in the place of the first. All threads of the block call it.
+__device__ __forceinline__ Share share_of_unit(const Args& args, int64_t index, int64_t blocks) {
+    const auto units = static_cast<int>(args.units_of_batch());
+    const auto batch = static_cast<int>(index / units);
+    const int count = args.segments_of_batch(batch);
+    int64_t all = int64_t{args.batches} * units * count;
+    int64_t before = int64_t{batch} * units * count;
+    int most = count;
+    if (args.lengths != nullptr) {
+        __shared__ unsigned long long sums[2]; // of all, and of the batches before
+        if (threadIdx.x < 2) sums[threadIdx.x] = 0;
+        __syncthreads();
+        for (int other = static_cast<int>(threadIdx.x); other < args.batches; other += static_cast<int>(blockDim.x)) {
+            const int each = args.segments_of_batch(other);
+            most = max(most, each);
+            atomicAdd(&sums[0], static_cast<unsigned long long>(each) * units);
+            if (other < batch) atomicAdd(&sums[1], static_cast<unsigned long long>(each) * units);
+        }
+        __syncthreads();
+        all = static_cast<int64_t>(sums[0]);
+        before = static_cast<int64_t>(sums[1]);
+    }
+    Share share{};
+    share.all = {all, blocks};
+    share.handing_on = __syncthreads_or(!share.all.are_larger_than(most)) == 0;
+    const auto in_batch = static_cast<int>(index % units);
+    share.first_unit = {batch, in_batch, before + int64_t{in_batch} * count, count};
+    return share;
+}
+
 __device__ __forceinline__ Unit unit_after(const Args& args, const Unit& unit) {
     Unit next = unit;
     next.first += unit.count;
