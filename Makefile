@@ -621,7 +621,7 @@ unit-tests: $(BUILD)/unit_tests
 
 # What has threads of its own. The arithmetic, in one thread and twenty times as slow here, is `make sanitize`'s.
 TSAN_UNIT_TESTS := BenchOnCpu*:CaseFile*:CaseValues*:*CpuRun*:Crew*:*EachKernel.DoesNot*:ExactRows*:InPieces*:Interrupt*
-TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*:Progress*
+TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):SilentPipe*:Staging*:Timeline*
 # A signal ends the program without joining its threads, which is no leak.
 ## tsan: the tests of all that has threads on the CPU, bench too, and of the command line, under ThreadSanitizer

@@ -1,13 +1,15 @@
-"""Two result files of the judge (--json), case by case: verdicts, times, what became of them."""
+"""Two result files of the judge (--json) or of hw4 bench (--output), case by case: verdicts, times, the change."""
 from __future__ import annotations
 
 import json
 import math
+import statistics
 
 from terminal import one_line
 from verdict import PASSED
 
 SAME_WITHIN = 0.05  # of the time: less is noise more often than not
+BENCH_SAME_WITHIN = 0.03  # of a median of many samples
 LEAST_S, MOST_S = 1e-9, 1e9  # no run takes other times
 
 
@@ -20,7 +22,7 @@ def read_results(path: str) -> list[dict]:
     try:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
-        cases = document["cases"]
+        cases = document["cases"] if "cases" in document else _of_bench(document)
         for case in cases:
             texts = [case[field] for field in ("program", "name", "contract", "verdict")]
             seconds = case["best_s"]
@@ -30,11 +32,29 @@ def read_results(path: str) -> list[dict]:
             "".join(texts).encode("utf-8", "surrogateescape")  # so that they can be printed
     except OSError as error:
         raise NotResults(f"{path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise NotResults(f"{path}: not a file that judge --json has written") from error
+    except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise NotResults(f"{path}: not a file that judge --json or hw4 bench --output has written") from error
     if not cases:
         raise NotResults(f"{path}: no cases")
     return cases
+
+
+def _of_bench(document: dict) -> list[dict]:
+    """A case for each pass of each cell, with the seconds of every sample."""
+    found = []
+    for row in document["results"] if "results" in document else [document]:
+        cell = row["hw4"]["parameters"]
+        words = [cell["impl"], cell["kernel"], cell["dtype"], f"B {cell['batch_size']}", f"H {cell['num_heads']}",
+                 f"N {cell['seq_len']}", f"d {cell['emb_dim'] // cell['num_heads']}",
+                 "causal" if cell["causal"] else "", cell["kind"], cell["device"], "cold" if cell["cold"] else ""]
+        for name in ("forward", "backward", "forward_backward"):
+            measured = row["hw4"][name]
+            samples = measured.get("samples", [])
+            if measured["status"] != "skipped":
+                found.append({"program": "hw4 bench", "name": " ".join(filter(None, words)), "contract": name,
+                              "verdict": PASSED if measured["status"] == "ok" else measured["status"],
+                              "best_s": statistics.median(samples) if samples else None, "samples": samples})
+    return found
 
 
 def _by_key(cases: list[dict], several: bool) -> dict[tuple[str, ...], dict]:
@@ -43,7 +63,28 @@ def _by_key(cases: list[dict], several: bool) -> dict[tuple[str, ...], dict]:
 
 
 def _seconds(case: dict | None) -> str:
-    return "-" if case is None or case["best_s"] is None else f"{case['best_s']:.3f} s"
+    if case is None or case["best_s"] is None:
+        return "-"
+    return f"{case['best_s'] * 1e3:.4g} ms" if "samples" in case else f"{case['best_s']:.3f} s"
+
+
+def _overlap(old: list[float], new: list[float]) -> bool:
+    """Whether the samples do, from the 20th to the 80th of a hundred."""
+    (old_low, *_, old_high), (new_low, *_, new_high) = (
+        statistics.quantiles(samples * 2 if len(samples) == 1 else samples, n=5, method="inclusive")
+        for samples in (old, new))
+    return old_low <= new_high and new_low <= old_high
+
+
+def _ratio(old: dict, new: dict) -> float | None:
+    """How many times as fast as before, 1 where the difference is noise; None where one of the two has no time that
+    counts."""
+    if not old["verdict"] == new["verdict"] == PASSED or not old["best_s"] or not new["best_s"]:
+        return None
+    ratio = old["best_s"] / new["best_s"]
+    least = 1 - (BENCH_SAME_WITHIN if "samples" in old else SAME_WITHIN)
+    noise = least <= ratio <= 1 / least or "samples" in old and _overlap(old["samples"], new["samples"])
+    return 1 if noise else ratio
 
 
 def _change(old: dict | None, new: dict | None) -> str:
@@ -51,12 +92,8 @@ def _change(old: dict | None, new: dict | None) -> str:
         return "only new" if old is None else "only old"
     if old["verdict"] != new["verdict"]:
         return "now passes" if new["verdict"] == PASSED else "no longer passes" if old["verdict"] == PASSED else ""
-    if not old["best_s"] or not new["best_s"] or new["verdict"] != PASSED:
-        return ""
-    ratio = old["best_s"] / new["best_s"]
-    if 1 - SAME_WITHIN <= ratio <= 1 / (1 - SAME_WITHIN):
-        return "about the same"
-    return f"{ratio:.2f} times as fast"
+    ratio = _ratio(old, new)
+    return "" if ratio is None else "about the same" if ratio == 1 else f"{ratio:.2f} times as fast"
 
 
 def _mean_line(pairs: list[tuple[dict, dict]]) -> list[str]:
@@ -69,7 +106,7 @@ def _mean_line(pairs: list[tuple[dict, dict]]) -> list[str]:
 
 
 def compare(old_path: str, new_path: str) -> tuple[list[str], bool]:
-    """The lines, and whether no case that passed has ceased to."""
+    """The lines, and whether no case that passed has ceased to, and no pass of hw4 bench is slower."""
     files = [read_results(path) for path in (old_path, new_path)]
     several = any(len({case["program"] for case in cases}) > 1 for cases in files)
     old, new = (_by_key(cases, several) for cases in files)
@@ -84,4 +121,6 @@ def compare(old_path: str, new_path: str) -> tuple[list[str], bool]:
     both = [(old[key], new[key]) for key in keys if key in old and key in new]
     worse = sum(before["verdict"] == PASSED != after["verdict"] for before, after in both)
     better = sum(after["verdict"] == PASSED != before["verdict"] for before, after in both)
-    return [*lines, *_mean_line(both), f"{better} now pass, {worse} no longer pass"], worse == 0
+    slower = sum((_ratio(*pair) or 1) < 1 for pair in both if "samples" in pair[0])
+    count = f", {slower} slower" if any("samples" in case for case in files[0]) else ""
+    return [*lines, *_mean_line(both), f"{better} now pass, {worse} no longer pass{count}"], worse + slower == 0

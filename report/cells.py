@@ -9,7 +9,7 @@ import dataclasses
 
 # Files of which the program is no longer there. They carry the commit that they were measured at, and the report is
 # built from them until its figures are taken again. tilings: every size of the tiles of register_rows. The others have
-# times of PyTorch beside ours; only `python -m hw4.neighbours` takes such times now (the steps neighbours_*).
+# times of PyTorch beside ours; only `python -m hw4.neighbours` takes such times now.
 HISTORICAL = ("tilings", "kernels", "kernels_fixed", "rounds", "half_rounds", "half_backward", "half_lengths", "lengths",
               "values", "causal", "backward", "cpu", "cpu_contracts", "lab5", "lab5_sweep", "cs336_attention",
               "cs336_flash", "warmups")
@@ -20,17 +20,6 @@ PEERS = {"flash2 bf16": ("flash2", "bf16"), "cudnn bf16": ("cudnn", "bf16"), "fl
 
 HALF_LADDER = ("64,8192,64", "32,8192,128")
 FIXED16_LADDER = ("4,16384,64", "4,16384,128")
-# B,H,N,d
-HALF_CELLS = ("4,16,8192,64", "2,16,8192,128", "16,32,1024,64", "1,16,16384,64", "1,16,16384,128", "32,16,512,128",
-              "16,16,1024,128")
-LONG_CELLS = ("4,1,16384,64", "500,1,2048,64", "4,1,32768,32", "4,1,16384,128")
-LENGTHS = tuple(f"{max(1, 8192 >> doubling)},{1024 // dim},{1 << doubling},{dim}" for dim in (64, 128)
-                for doubling in range(9, 15))
-REGIMES = tuple(("--regime", regime, "--values", "normal", "uniform") for regime in ("sustained", "burst"))
-BF16 = ("--dtype", "bf16", "--contracts", "bf16", "fixed16", "--peers", "cudnn", "fa2")
-FP16 = ("--dtype", "fp16", "--contracts", "fp16", "--peers", "cudnn", "fa2")
-FLOAT32 = ("--dtype", "float32", "--contracts", "f32", "fixed", "fixed16", "--peers", "efficient")
-GRADIENTS = (("--dtype", "bf16", "--peers", "cudnn", "fa2"), ("--dtype", "fp16", "--peers", "cudnn", "fa2"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,24 +36,7 @@ def profile(what, *words):
     return Step(what, "profile", {"words": words})
 
 
-def neighbours(what, cells, *runs):
-    """Runs of python -m hw4.neighbours on the same cells."""
-    return Step(what, "neighbours", {"runs": tuple((*words, "--cells", *cells) for words in runs)}, ("lib",))
-
-
 STEPS = {
-    "neighbours_half": neighbours("bf16, fp16 and fixed16 beside cuDNN and FlashAttention-2", HALF_CELLS,
-                                  *((*kind, *regime) for kind in (BF16, FP16) for regime in REGIMES)),
-    "neighbours_gradients": neighbours("gradients of bf16 and fp16 beside cuDNN's and FlashAttention-2's", HALF_CELLS[:3],
-                                       *((*kind, "--passes", "backward", *regime) for kind in GRADIENTS
-                                         for regime in REGIMES)),
-    "neighbours_lengths": neighbours("bf16 from N = 512 to 16384, beside cuDNN and FlashAttention-2", LENGTHS, BF16),
-    "neighbours_f32": neighbours("f32, fixed and fixed16 beside PyTorch's memory-efficient float32", LONG_CELLS,
-                                 *((*FLOAT32, *regime) for regime in REGIMES)),
-    "f32_ladder": Step("the kernels of the contract f32", "ladder",
-                       {"contract": "f32", "shapes": ("t28", "t29"), "runs": 10}),
-    "fixed_ladder": Step("the kernels of the contract fixed", "ladder",
-                         {"contract": "fixed", "shapes": ("t28", "t29", "4,16384,128"), "runs": 10}),
     "half_ladder": Step("the kernels of bf16 from tensors of its type", "ladder",
                         {"contract": "bf16", "shapes": HALF_LADDER, "runs": 10}),
     "steps": Step("whole runs of t28, one thing changed at a time", "steps",

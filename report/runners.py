@@ -1,8 +1,8 @@
 """The runners of report/measure: each measures the cells of a step (cells.py) and writes them into the step's document,
 in the form that report/builder reads.
 
-`hw4 bench` times kernels and counts memory, `python -m hw4.neighbours` times hw4 beside PyTorch, the clock around hw4
-and seq times whole runs, profile/profile takes counters, and PyTorch computes errors in this process.
+`hw4 bench` times kernels and counts memory, the clock around hw4 and seq times whole runs, profile/profile takes
+counters, and PyTorch computes errors in this process.
 """
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ PATIENCE = 600  # seconds for one run of a program
 SLOW_SAMPLE = 0.05  # seconds; slower samples of a kernel are fewer
 # What each goal of make builds, and in which folder.
 PROGRAMS = {"all": (("bin", "hw4"), ("bin", "seq"), ("bin", "testcases/generate")), "hw4-mpi": (("build", "hw4_mpi"),),
-            "references": (("build", "reference/context_only"), ("build", "reference/plain_copy")),
-            "lib": (("lib", "libhw4.so"),)}
+            "references": (("build", "reference/context_only"), ("build", "reference/plain_copy"))}
 
 
 class RunFailed(Failed):
@@ -74,8 +73,7 @@ class Bench:
 
     def __init__(self, path, goals, bin_folder=ROOT, build_folder=ROOT / "build", traces=None):
         self.path, self.traces = path, traces
-        folders = {"bin": bin_folder, "build": build_folder,
-                   "lib": build_folder if bin_folder.resolve() == ROOT else bin_folder}
+        folders = {"bin": bin_folder, "build": build_folder}
         self.build, self.cases = build_folder, build_folder / "measured_cases"
         self.document = None  # until it is opened; profile/profile writes its own
         self.program = None  # the first that is measured
@@ -160,22 +158,6 @@ def ladder(bench, contract, shapes, runs):
             "kernel", "flop", "scratch_bytes", "launches")}, "seconds": cell["forward"]["samples"], "elements": element,
             "device": told["machine"]["name"], "cuda": told["machine"]["cuda"]} for cell in measured]
         document.write(ladder=lines)
-
-
-def neighbours(bench, runs):
-    """hw4 beside PyTorch's attention, in the form of python -m hw4.neighbours --json, an entry for each run."""
-    document, found = bench.open(runs=[]), []
-    environment = {**os.environ, "HW4_LIBRARY": str(bench.libhw4.resolve()),
-                   "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])}
-    for words in runs:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "rows.json"
-            code = subprocess.run([sys.executable, "-m", "hw4.neighbours", *words, "--json", str(path)],
-                                  env=environment, stdin=subprocess.DEVNULL).returncode
-            if code != 0:
-                raise RunFailed(f"python -m hw4.neighbours {' '.join(words)} ended with {code}", code)
-            found.append(json.loads(path.read_text()))
-        document.write(runs=found)
 
 
 def profile(bench, words):
@@ -518,4 +500,4 @@ def collectives(bench, ranks, sizes, rules, devices, gradients):
 
 
 RUNNERS = {function.__name__: function for function in (
-    ladder, neighbours, profile, accuracy, distributions, files, steps, sequential, memory, accumulate, collectives)}
+    ladder, profile, accuracy, distributions, files, steps, sequential, memory, accumulate, collectives)}

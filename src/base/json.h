@@ -1,10 +1,8 @@
-// JSON: text, numbers and objects to be written, and what is read back.
+// JSON: text, numbers and objects to be written.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace hw4 {
 
@@ -34,28 +32,5 @@ public:
 private:
     std::string text_;
 };
-
-// ---- Read back: what this program has written, and files like it
-
-struct JsonValue {
-    enum class Kind { null, boolean, number, string, list, object };
-
-    Kind kind = Kind::null;
-    bool boolean = false;
-    double number = 0;
-    std::string string;
-    std::vector<JsonValue> list;
-    std::vector<std::pair<std::string, JsonValue>> object; // in the order of the text
-
-    // Null where it is no object or has no such field.
-    const JsonValue* find(const std::string& name) const;
-
-    bool is(Kind wanted) const { return kind == wanted; }
-    // The number of an object's field; where it has no such field, or of another kind, `otherwise`.
-    double number_of(const std::string& name, double otherwise) const;
-};
-
-// Throws Error (bad_data) that begins with `name`, of a file, and says where the text is no JSON.
-JsonValue parse_json(const std::string& text, const std::string& name);
 
 } // namespace hw4

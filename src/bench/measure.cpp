@@ -230,15 +230,11 @@ Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules)
     return samples;
 }
 
-std::optional<Row> refused(const Cell& cell) {
-    if (cell.heads_divide()) return std::nullopt;
-    return row_without(cell, Status::unsupported,
-                       "emb_dim " + std::to_string(cell.emb_dim) + " is no multiple of num_heads " +
-                           std::to_string(cell.num_heads));
-}
-
 Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory) {
-    if (const std::optional<Row> refusal = refused(cell)) return *refusal;
+    if (!cell.heads_divide())
+        return row_without(cell, Status::unsupported,
+                           "emb_dim " + std::to_string(cell.emb_dim) + " is no multiple of num_heads " +
+                               std::to_string(cell.num_heads));
     Row row = row_without(cell, Status::skipped, "");
     CellMeasurement measurement(cell, workbench, kept);
     for (const Pass pass : kPasses) {

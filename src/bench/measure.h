@@ -36,9 +36,6 @@ struct Samples {
 };
 Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules);
 
-// The row of a cell that nobody could measure: its sizes do not fit together.
-std::optional<Row> refused(const Cell& cell);
-
 // What cannot run, or fails, is told in the row: the cells after it may do better. `kept`: of the cells before it.
 // `memory`: gets a track for each pass that there is here, of one more run that is not timed.
 Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory = nullptr);

@@ -14,7 +14,6 @@ namespace hw4::bench {
 // oom: memory did not suffice. unsupported: there is no such thing here. failed: it went wrong, or the result is.
 // skipped: nobody asked for that pass.
 enum class Status { ok, oom, unsupported, failed, skipped };
-inline constexpr Status kStatuses[] = {Status::ok, Status::oom, Status::unsupported, Status::failed, Status::skipped};
 
 constexpr const char* name_of(Status status) {
     switch (status) {

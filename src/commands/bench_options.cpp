@@ -54,15 +54,6 @@ Timing parse_timing(const std::string& name) {
     refuse_value("timing", name, "event or wall");
 }
 
-// "3%" or "3": percent.
-double parse_percent(const char* option, std::string text) {
-    const std::string given = text;
-    if (!text.empty() && text.back() == '%') text.pop_back();
-    const auto percent = decimal_number(text, 0, 1000);
-    if (!percent) refuse_value(option, given, "percent, from 0 to 1000");
-    return *percent;
-}
-
 float parse_term(const std::string& text) {
     const auto term = decimal_number(text, -1e4, 1e4);
     if (!term) refuse_value("term", text, "a number from -1e4 to 1e4");
@@ -128,8 +119,6 @@ std::vector<CommandOption> options_of(Request& request) {
         {"memory", kValue, [&](const char* value) { request.memory = parse_pickle_name(value); }},
         {"kernel-file", kValue, [&](const char* value) { request.kernel_file = parse_name("kernel-file", value); }},
         {"device", kValue, [&](const char* value) { request.device = parse_device(value); }},
-        flag("resume", request.resume),
-        flag("separate", request.separate),
         flag("quiet", request.quiet),
     };
 }
@@ -141,14 +130,6 @@ void refuse_contradictions(const Request& request) {
     if (!sweep.shapes.empty() &&
         (sweep.preset != nullptr || sweep.batch_size || sweep.seq_len || sweep.num_heads || sweep.emb_dim))
         usage_error("--shape has all sizes: not with --preset, --batch_size, --seq_len, --num_heads or --emb_dim");
-    if (!request.kernel_file.empty() && request.resume)
-        usage_error("--kernel-file is not for --resume: a file of that name may have changed");
-    if (request.resume && (request.output.empty() || is_standard_stream(request.output)))
-        usage_error("--resume needs the --output file to go on with");
-    if (!request.memory.empty() && (request.separate || request.resume))
-        usage_error("--memory is of the cells that this process measures: not with --separate or --resume");
-    if (request.separate && request.device == Device::automatic)
-        usage_error("--separate needs --device gpu or cpu: to ask for a GPU would take memory of it");
     if (request.sweep.common.rules.timing == Timing::wall) {
         if (request.sweep.cold)
             usage_error("--cold flushes before each sample, and --timing wall has one: take one of the two");
@@ -166,22 +147,9 @@ Request parse_request(int argc, char** argv) {
     if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
-                    "': need options alone, or one of compare, accumulate, start-up, allreduce and gradients" +
-                    did_you_mean(argv[optind], {"compare", "accumulate", "start-up", "allreduce", "gradients"}));
+                    "': need options alone, or one of accumulate, start-up, allreduce and gradients" +
+                    did_you_mean(argv[optind], {"accumulate", "start-up", "allreduce", "gradients"}));
     refuse_contradictions(request);
-    return request;
-}
-
-CompareRequest parse_compare(int argc, char** argv) {
-    CompareRequest request;
-    const auto threshold = [&](const char* value) { request.threshold = parse_percent("threshold", value) / 100; };
-    request.action = take_options(argc, argv, {{"threshold", required_argument, threshold}}, usage_error);
-    if (request.action != Action::run) return request;
-    if (argc - optind != 2)
-        usage_error("compare needs OLD and NEW, got " + std::to_string(argc - optind) +
-                    (argc - optind == 1 ? " name" : " names"));
-    request.before = argv[optind];
-    request.after = argv[optind + 1];
     return request;
 }
 

@@ -18,20 +18,11 @@ struct Request {
     std::string csv;         // likewise
     std::string memory;      // memory over time; a file's name; empty: none
     std::string kernel_file; // of one more kernel; empty: none
-    bool resume = false;
-    bool separate = false; // each cell in a process of its own
     bool quiet = false;
 };
 
 // argv[0] is not looked at. Throws Error (usage).
 Request parse_request(int argc, char** argv);
-
-struct CompareRequest {
-    Action action = Action::run;
-    std::string before, after; // names of files
-    double threshold = 0.03;   // share of the time
-};
-CompareRequest parse_compare(int argc, char** argv);
 
 struct AccumulateRequest {
     Action action = Action::run;

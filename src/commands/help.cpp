@@ -111,7 +111,6 @@ std::string help_text() {
     return what + options +
            "exit codes:\n"
            "   0  done\n"
-           "   1  bench compare: something is slower\n"
            "  64  wrong usage, OUTPUT is the INPUT file, or two outputs are one\n"
            "  65  bad data: not a test case, wrong size, NaN or Inf, numbers whose scores overflow or that the type "
            "of\n"

@@ -14,13 +14,12 @@ import subprocess
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, NO_GPU, NO_INPUT, OK, OLD_OUTPUT, PATIENCE, USAGE,
-                      CliTest, crc_of, generated_by, hw4, run, wait_until)
+from cli_test import (CANNOT_CREATE, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, crc_of, generated_by, hw4, run,
+                      wait_until)
 
 QUICK = ("--batch_size", "2", "--seq_len", "64", "--num_heads", "2", "--emb_dim", "32", "--warmup", "0", "--repeats",
          "3", "--threads", "1")
 PASSES = ("forward", "backward", "forward_backward")
-SLOWER = 1
 
 
 def setUpModule():
@@ -37,12 +36,6 @@ def lab5_plot(path):
         result = json.load(file)
     bars = [(name, result[name]["FLOPS(TFLOPs/s)"], result[name]["time(s)"]) for name in PASSES]
     return bars, result["peak_memory_usage(MB)"]
-
-
-def without_times(row):
-    """A row without what differs from run to run."""
-    cell = row["hw4"]
-    return {**cell["parameters"], **{name: (cell[name]["status"], cell[name].get("output_crc32")) for name in PASSES}}
 
 
 class BenchTest(CliTest):
@@ -114,7 +107,6 @@ class FilesTest(BenchTest):
         self.json.write_bytes(OLD_OUTPUT)
         self.done("--batch_size", "x", "--output", self.json, code=USAGE)
         self.assertEqual(self.json.read_bytes(), OLD_OUTPUT)
-
 
 
 class PlainUnpickler(pickle.Unpickler):
@@ -191,49 +183,11 @@ class StatusTest(BenchTest):
         self.assertEqual(self.rows()[0]["hw4"]["reason"], "naive on the CPU takes float32, not fp16")
 
     def test_heads_that_do_not_divide_are_a_row_among_others(self):
-        for more in ((), ("--separate",)):
-            self.done(*QUICK, "--num_heads", "2,3", "--output", self.json, *more)
-            self.assertEqual([row["hw4"]["status"] for row in self.rows()], ["ok", "unsupported"])
+        self.done(*QUICK, "--num_heads", "2,3", "--output", self.json)
+        self.assertEqual([row["hw4"]["status"] for row in self.rows()], ["ok", "unsupported"])
 
 
-class ResumeTest(BenchTest):
-    def test_what_is_there_is_not_measured_again(self):
-        self.done(*QUICK, "--seq_len", "16,32", "--output", self.json)
-        before = self.rows()
-        self.done(*QUICK, "--seq_len", "32,48", "--output", self.json, "--resume")
-        after = self.rows()
-        self.assertEqual(after[:2], before)  # to the last digit; the first is of no cell that was asked for
-        self.assertEqual([row["hw4"]["parameters"]["seq_len"] for row in after], [16, 32, 48])
-
-    def test_rows_from_elsewhere_are_measured_again(self):
-        self.done(*QUICK, "--seq_len", "16,32", "--output", self.json)
-        document = json.loads(self.json.read_text())
-        document["machine"]["name"] = "abacus"
-        for row in document["results"]:
-            row["hw4"]["forward"]["samples"] = [100.0]
-        self.json.write_text(json.dumps(document))
-        done = self.done(*QUICK, "--seq_len", "16", "--output", self.json, "--resume", "--quiet")
-        self.assertRegex(done.stderr, r"^hw4 bench: \S+r.json: 2 of 2 rows are not taken: measured on another "
-                                      r"machine\n$")
-        (row,) = self.rows()
-        self.assertLess(row["forward"]["time(s)"], 100)
-
-    def test_what_failed_is_tried_again_where_it_is_asked_for(self):
-        self.done(*QUICK, "--seq_len", "16,24,32", "--output", self.json)
-        document = json.loads(self.json.read_text())
-        for row in document["results"][:2]:
-            row["hw4"]["forward"].update(status="failed", reason="broken")
-        self.json.write_text(json.dumps(document))
-        self.done(*QUICK, "--seq_len", "24,32", "--output", self.json, "--resume")
-        self.assertEqual([(row["hw4"]["parameters"]["seq_len"], row["hw4"]["status"]) for row in self.rows()],
-                         [(16, "failed"), (32, "ok"), (24, "ok")])
-
-    def test_a_file_that_is_no_such_file_stays(self):
-        self.json.write_text("{}")
-        done = self.done(*QUICK, "--output", self.json, "--resume", code=BAD_DATA)
-        self.assertIn("r.json: no file of hw4 bench", done.stderr)
-        self.assertEqual(self.json.read_text(), "{}")
-
+class EndedTest(BenchTest):
     def test_a_sweep_that_is_ended_has_left_its_rows(self):
         command = [cli_test.PROGRAMS / "hw4", "bench", "--device", "cpu", *QUICK, "--seq_len", "16,8k", "--repeats",
                    "1000", "--limit", "1000", "--output", self.json]
@@ -245,67 +199,16 @@ class ResumeTest(BenchTest):
         self.assertEqual([path.name for path in self.dir.iterdir()], ["r.json"])
 
 
-
-
-class SeparateTest(BenchTest):
-    def test_processes_give_the_same_rows(self):
-        sweep = (*QUICK, "--impl", "naive,fixed", "--kind", "uniform", "--memory_limit", "200000", "--seq_len",
-                 "64,128")
-        other = self.dir / "s.json"
-        self.done(*sweep, "--output", self.json)
-        self.done(*sweep, "--output", other, "--separate")
-        self.assertEqual([without_times(row) for row in self.rows()], [without_times(row) for row in self.rows(other)])
-
-    def test_processes_go_on_with_each_other(self):
-        self.done(*QUICK, "--output", self.json)
-        before = self.rows()[0]["hw4"]["forward"]["samples"]
-        done = self.done(*QUICK, "--output", self.json, "--separate", "--resume", "--quiet")
-        self.assertEqual((self.rows()[0]["hw4"]["forward"]["samples"], done.stderr), (before, ""))
-
-
-
 class NoGpuTest(BenchTest):
     """What is for a GPU says in a line that there is none."""
 
     def test_exit_codes(self):
         hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-        for words in (("start-up",), ("--device", "gpu", "--once"), ("--device", "gpu", "--separate"),
-                      ("--device", "cpu", "--kernel-file", "k.so")):
+        for words in (("start-up",), ("--device", "gpu", "--once"), ("--device", "cpu", "--kernel-file", "k.so")):
             done = run("hw4", "bench", *words, env=hidden)
             self.assertEqual(done.returncode, NO_GPU, done.stderr)
             self.assertTrue(done.stderr.splitlines()[-1].startswith("hw4: "), done.stderr)
         self.assertEqual(run("hw4", "bench", "start-up", "now").returncode, USAGE)
-
-
-class CompareTest(BenchTest):
-    def timed(self, name, samples):
-        """A file of one cell whose forward took so long; without samples it did not run."""
-        if not self.json.exists():
-            self.done(*QUICK, "--passes", "forward", "--output", self.json)
-        row = json.loads(self.json.read_text())
-        row["hw4"]["forward"].update(samples=samples, status="ok" if samples else "oom")
-        (self.dir / name).write_text(json.dumps(row))
-        return self.dir / name
-
-    def test_exit_codes(self):
-        old = self.timed("old.json", [1.0, 1.01, 1.02])
-        for samples, code, word in (([1.0, 1.02, 1.03], OK, "same"), ([0.5, 0.5, 0.5], OK, "faster"),
-                                    ([2.0, 2.0, 2.0], SLOWER, "slower"), ([], SLOWER, "lost")):
-            done = run("hw4", "bench", "compare", old, self.timed("new.json", samples))
-            self.assertEqual(done.returncode, code, done.stderr)
-            self.assertEqual(done.stdout.split("\t")[0], word)
-
-    def test_threshold(self):
-        old, new = self.timed("old.json", [1.0, 1.0, 1.0]), self.timed("new.json", [1.1, 1.1, 1.1])
-        self.assertEqual(run("hw4", "bench", "compare", old, new).returncode, SLOWER)
-        self.assertEqual(run("hw4", "bench", "compare", old, new, "--threshold", "20%").returncode, OK)
-
-    def test_files_that_cannot_be_compared(self):
-        old = self.timed("old.json", [1.0])
-        for new, code in ((self.dir / "none.json", NO_INPUT), (cli_test.REPO / "README.md", BAD_DATA)):
-            done = run("hw4", "bench", "compare", old, new)
-            self.assertEqual(done.returncode, code)
-            self.assertEqual(len(done.stderr.splitlines()), 1)
 
 
 class AccumulateTest(BenchTest):

@@ -1,7 +1,8 @@
 // Cases that are computed in shares: of every operation and mask, with heads, ragged lengths, fewer and more batches
-// than shares.
+// than shares. And the values in a report on such a run.
 #pragma once
 
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,15 @@ inline std::vector<Problem> shared_problems() {
 inline std::string file_of(const Problem& problem, const std::vector<float>& data) {
     const Bytes header = header_of(problem, true);
     return std::string(header.begin(), header.end()) + bytes_of(data.data(), data.size());
+}
+
+// The values of every field of that name in a JSON text, in its order, without quotes.
+inline std::vector<std::string> json_values(const std::string& text, const std::string& name) {
+    std::vector<std::string> values;
+    const std::regex field("\"" + name + "\": \"?([^\",}\\n]*)");
+    for (std::sregex_iterator found(text.begin(), text.end(), field), end; found != end; ++found)
+        values.push_back((*found)[1]);
+    return values;
 }
 
 } // namespace hw4::test

@@ -398,16 +398,39 @@ class BeforeAndAfter(Workplace):
             "1 now pass, 0 no longer pass"]))
         self.assertEqual(self.compare(new, old).returncode, 1, "t03 no longer passes")
 
+    def measured(self, name, samples, status="ok"):
+        """A file of hw4 bench on one cell, as if its forward had taken so long."""
+        path = self.path("bench.json")
+        if not os.path.exists(path):
+            subprocess.run([HW4, "bench", "--device", "cpu", "--shape", "2,4,128,32", "--passes", "forward", "--once",
+                            "--quiet", "--output", path], check=True)
+        row = json.loads(read(path))
+        row["hw4"]["forward"].update(status=status, samples=samples)
+        return write(self.path(name), json.dumps(row).encode())
+
+    def test_files_of_bench(self):
+        old = self.measured("old.json", [1.0, 1.01, 1.02])
+        same, lost = "about the same", "no longer passes"
+        for samples, status, change in (([1.02, 1.03, 1.04], "ok", same), ([0.8, 1.2, 1.4], "ok", same),
+                                        ([0.5], "ok", "2.02 times as fast"), ([2.0], "ok", "0.51 times as fast"),
+                                        ([0.1], "failed", lost), ([], "oom", lost)):
+            done = self.compare(old, self.measured("new.json", samples, status))
+            self.assertEqual(done.returncode, change in ("0.51 times as fast", lost), done.stdout)
+            line = done.stdout.splitlines()[0]
+            self.assertTrue(line.startswith("f32 float32 B 2 H 4 N 128 d 32 normal:1 cpu  forward  AC -> "), line)
+            self.assertTrue(line.endswith(change), line)
+
     def test_files_that_are_no_results(self):
         good = self.results("good.json", ("t01", "AC", 1.0))
         changed = [read(good).replace(b"1.0", seconds) for seconds in (b"1" + b"0" * 400, b"-1", b"NaN", b'"1"')]
         changed.append(read(good).replace(b"t01", b"\\ud800"))
-        for data in (b"{", b"[" * 100000, b"[]", b'{"cases": [{"name": 3}]}', *changed):
+        for data in (b"{", b"[" * 100000, b"[]", b'{"cases": [{"name": 3}]}', b'{"hw4": {"parameters": {}}}',
+                     *changed):
             with self.subTest(data[:80]):
                 done = self.compare(good, write(self.path("bad.json"), data))
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertRegex(done.stderr,
-                                 r"\Ajudge: .*bad.json: not a file that judge --json has written\n\Z")
+                self.assertRegex(done.stderr, r"\Ajudge: .*bad.json: not a file that judge --json or hw4 bench --output "
+                                              r"has written\n\Z")
 
 
 if __name__ == "__main__":

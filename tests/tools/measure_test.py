@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU
-`hw4 bench` and hw4.neighbours parse each command, made-up times take the place of theirs, and hw4 computes on the CPU;
-with a GPU some steps are measured. Then the program itself: which steps it runs, and when a file replaces another."""
+`hw4 bench` parses each command, made-up times take the place of its own, and hw4 computes on the CPU; with a GPU some
+steps are measured. Then the program itself: which steps it runs, and when a file replaces another."""
 import contextlib
 import dataclasses
 import importlib.util
@@ -36,7 +36,6 @@ from program_module import program_as_module  # noqa: E402
 from shapes import problems_of  # noqa: E402
 
 needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
-LIBRARY = (BUILD if BIN == ROOT else BIN) / "libhw4.so"
 HIDDEN = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # nothing is measured
 measure = sys.modules["measure"] = program_as_module(ROOT / "report/measure")
 
@@ -125,30 +124,7 @@ class EveryCommand(Workplace):
             if step.runner == "ladder":
                 document = self.measured(name, build_folder=BUILD)
                 self.assertEqual(len(document["ladder"]), 2 * len(step.cells["shapes"]))
-                if f"{name}.json" in schema.DOCUMENTS:
-                    self.check(name, document)
-
-    @needs_torch
-    def test_neighbours_take_each_command(self):
-        """Without a GPU they say so after the command is parsed."""
-        runs = [words for step in STEPS.values() if step.runner == "neighbours" for words in step.cells["runs"]]
-        self.assertGreater(len(runs), 4)
-        asking = "import json, sys; from hw4 import neighbours; [neighbours.parse(run) for run in json.load(sys.stdin)]"
-        done = subprocess.run([sys.executable, "-c", asking], input=json.dumps(runs), capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "HW4_LIBRARY": str(LIBRARY)})
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        if not provenance.gpu_state():
-            with self.assertRaises(Failed) as failure:
-                self.measured("neighbours_f32", BIN, BUILD)
-            self.assertEqual(failure.exception.code, NO_GPU)
-
-    def test_neighbours(self):
-        """A file has what each run wrote; the runs have the library that was built."""
-        self.script("python3", """shift 2; for last; do :; done; printf '{"said": "%s %s"}' "${HW4_LIBRARY##*/}" "$1" > "$last" """)
-        with mock.patch.object(sys, "executable", str(self.dir / "python3")):
-            runs = self.measured("neighbours_half", BIN, BUILD, runs=(("a",), ("b",)))["runs"]
-        self.assertEqual(runs, [{"said": "libhw4.so a"}, {"said": "libhw4.so b"}])
-
+                self.check(name, document)
 
 class OtherCommands(unittest.TestCase):
     def test_memory(self):
@@ -293,14 +269,21 @@ class WithGpu(Workplace):
             raise
 
     def test_ladder(self):
-        document = self.small("f32_ladder", shapes=("t01",), runs=2)
+        document = self.small("half_ladder", shapes=("4,512,64",), runs=2)
         self.assertGreater(len(document["ladder"]), 3)
 
-    def test_beside_pytorch(self):
-        words = ("--rounds", "1", "--cells", "1,4,256,64")
-        rows = self.small("neighbours_half", runs=(words,))["runs"][0]["rows"]
+    @needs_torch
+    def test_neighbours(self):
+        """python -m hw4.neighbours, the one program that takes PyTorch's times."""
+        library = (BUILD if BIN == ROOT else BIN) / "libhw4.so"
+        subprocess.run([sys.executable, "-m", "hw4.neighbours", "--rounds", "1", "--cells", "1,4,256,64", "--json",
+                        self.dir / "rows.json"], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "HW4_LIBRARY": str(library), "PYTHONPATH": str(ROOT / "python")})
+        rows = json.loads((self.dir / "rows.json").read_text())["rows"]
         self.assertEqual([(row["peer"], row["causal"]) for row in rows],
                          [(peer, causal) for causal in (False, True) for peer in ("cudnn", "fa2")])
+
+    def test_beside_pytorch(self):
         self.check("half_errors", self.small("half_errors", seeds={"2,256,64": 0}))
 
 

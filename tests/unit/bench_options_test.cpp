@@ -120,15 +120,12 @@ TEST(BenchOptions, AreRefused) {
                              "--impl magic",
                              "--preset lap5",
                              "--sep_len 8",
-                             "comapre",
+                             "acumulate",
                              "--kernel warp9",
                              "--kernel generic --impl fixed",
                              "--emb_dim 100 --num_heads 3",
                              "--output r.txt",
                              "--output - --csv -",
-                             "--resume",
-                             "--resume --output -",
-                             "--separate",
                              "--cold --timing wall",
                              "--preset cs336-flash --timing wall",
                              "--causal=maybe",
@@ -139,9 +136,6 @@ TEST(BenchOptions, AreRefused) {
                              "--memory m.json",
                              "--shape t28 --seq_len 8",
                              "--shape t28 --preset fa2",
-                             "--kernel-file k.so --resume --output r.json",
-                             "--memory m.pickle --separate --device cpu",
-                             "--memory m.pickle --resume --output r.json",
                              "--memory_limit 8T"})
         EXPECT_EQ(failure(words_in(line)).code, ExitCode::usage) << line;
     EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one of them becomes a row

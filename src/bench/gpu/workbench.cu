@@ -13,10 +13,12 @@
 
 #include "src/base/error.h"
 #include "src/base/json.h"
+#include "src/base/parallel.h"
+#include "src/base/untouched_vector.h"
 #include "src/bench/gpu/softmax.h"
-#include "src/bench/gpu/staged_copies.h"
 #include "src/bench/naive.h"
 #include "src/bench/workbench.h"
+#include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
 
@@ -232,14 +234,33 @@ struct LaunchScratch {
     }
 };
 
+// Numbers are floats on the host and in the bits of their type on the card. Both functions return when all is there,
+// after what the stream was asked for before.
+void put(const float* from, size_t count, Element element, void* to, cudaStream_t stream) {
+    UntouchedVector<unsigned char> stored(count * bytes_of(element));
+    in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
+        narrow(element, from + first, some, stored.data() + first * bytes_of(element));
+    });
+    HW4_CUDA(cudaMemcpyAsync(to, stored.data(), stored.size(), cudaMemcpyHostToDevice, stream));
+    HW4_CUDA(cudaStreamSynchronize(stream));
+}
+
+void take(const void* from, Element element, float* to, size_t count, cudaStream_t stream) {
+    UntouchedVector<unsigned char> stored(count * bytes_of(element));
+    HW4_CUDA(cudaMemcpyAsync(stored.data(), from, stored.size(), cudaMemcpyDeviceToHost, stream));
+    HW4_CUDA(cudaStreamSynchronize(stream));
+    in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
+        widen(element, stored.data() + first * bytes_of(element), some, to + first);
+    });
+}
+
 // A contract's kernels, on operands of the cell's element.
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
                   const gpu::Device& device, const std::vector<gpu::Kernel>& table, cudaStream_t stream,
-                  StagedCopies& copies, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), device_(device), stream_(stream), copies_(copies),
-          scratch_budget_(cell.scratch) {
+                  MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), device_(device), stream_(stream), scratch_budget_(cell.scratch) {
         const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_, table);
         kernel = chosen.name;
         if (pass != Pass::forward && loses_output(chosen, problem_.element))
@@ -247,7 +268,7 @@ public:
                               " rounds it");
         revision = contract.revision_of(*problem_.operation);
         in_ = Memory(memory, problem_.stored_input_bytes(), purpose::kInputs);
-        copies_.put(data.values.data(), {problem_.element, in_.get(), data.values.size()});
+        put(data.values.data(), data.values.size(), problem_.element, in_.get(), stream_);
         if (pass == Pass::forward) {
             forward_kernel_ = &chosen;
             out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kO);
@@ -274,8 +295,7 @@ public:
 
     UntouchedVector<float> output() override {
         UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
-        HW4_CUDA(cudaStreamSynchronize(stream_));
-        copies_.get({problem_.element, out_.get(), values.size()}, values.data());
+        take(out_.get(), problem_.element, values.data(), values.size(), stream_);
         return values;
     }
 
@@ -309,7 +329,6 @@ private:
     Problem problem_;
     gpu::Device device_;
     cudaStream_t stream_;
-    StagedCopies& copies_;
     int64_t scratch_budget_;
     Memory in_;
     Memory out_;
@@ -328,9 +347,8 @@ private:
 class NaiveSubject : public Subject {
 public:
     NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, const Cublas& cublas, cudaStream_t stream,
-                 StagedCopies& copies, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream),
-          copies_(copies) {
+                 MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream) {
         kernel = "naive";
         for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) in_[i] = uploaded(data, i, memory);
         o_ = Memory(memory, tensor_bytes(), purpose::kO);
@@ -350,7 +368,6 @@ public:
 
     UntouchedVector<float> output() override {
         UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
-        HW4_CUDA(cudaStreamSynchronize(stream_));
         for (size_t i = 0; i < problem_.operation->outputs.size(); ++i)
             download(pass_ == Pass::forward ? o_ : out_[i], i, values);
         return values;
@@ -359,9 +376,8 @@ public:
 private:
     // Of a batch of an operand; all have as many rows.
     size_t batch_values() const { return problem_.floats_in(problem_.heads * problem_.queries); }
-    CardRows batch_of(const Memory& tensor, int64_t batch) const {
-        const size_t bytes = batch_values() * bytes_of(element_);
-        return {element_, static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * bytes, batch_values()};
+    void* batch_of(const Memory& tensor, int64_t batch) const {
+        return static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * batch_values() * bytes_of(element_);
     }
     size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
 
@@ -370,7 +386,7 @@ private:
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const size_t place =
                 static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
-            copies_.put(data.values.data() + place, batch_of(tensor, batch));
+            put(data.values.data() + place, batch_values(), element_, batch_of(tensor, batch), stream_);
         }
         return tensor;
     }
@@ -378,7 +394,7 @@ private:
     void download(const Memory& tensor, size_t operand, UntouchedVector<float>& values) {
         for (int64_t batch = 0; batch < problem_.batches; ++batch) {
             const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
-            copies_.get(batch_of(tensor, batch), values.data() + place);
+            take(batch_of(tensor, batch), element_, values.data() + place, batch_values(), stream_);
         }
     }
 
@@ -419,7 +435,6 @@ private:
     Element element_;
     const Cublas& cublas_;
     cudaStream_t stream_;
-    StagedCopies& copies_;
     Memory in_[kMostInputs];
     Memory o_;
     Memory weights_;
@@ -436,17 +451,15 @@ public:
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
         static_cast<void>(cudaGetLastError()); // of a cell that failed: its row has told it
-        if (!copies_) copies_.emplace();
         if (cell.impl == "naive") {
             if (!cublas_) cublas_.emplace();
-            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), *copies_, memory);
+            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
         }
         const Contract& contract = *find_contract(cell.impl);
         if (contract.element != Element::float32 && cell.element != contract.element)
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
-        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, table_, stream_.get(), *copies_,
-                                               memory);
+        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, table_, stream_.get(), memory);
     }
 
     double sample(Subject& subject, int launches) override {
@@ -513,7 +526,6 @@ private:
     gpu::Event stop_ = gpu::make_event();
     Nvml nvml_;
     std::optional<Cublas> cublas_; // once it was asked for, as what follows
-    std::optional<StagedCopies> copies_;
     gpu::Scratch flushed_;
     size_t flushed_bytes_ = 0;
 };
