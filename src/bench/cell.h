@@ -57,6 +57,8 @@ struct Cell {
     int64_t seq_len = 1024;
     int64_t num_heads = 32;
     int64_t emb_dim = 2048; // of all heads together
+    int64_t kv_heads = 0;   // of K and V; 0: as many as num_heads
+    int64_t queries = 0;    // of a decoding step, against seq_len keys; 0: as many as keys
     bool causal = false;
     bool passes[kPassCount] = {true, true, true};
     Rules rules;
@@ -67,11 +69,13 @@ struct Cell {
     int64_t scratch = static_cast<int64_t>(EngineOptions().scratch_budget); // on the GPU, that only makes it faster
 
     bool wants(Pass pass) const { return passes[static_cast<size_t>(pass)]; }
+    bool decodes() const { return queries > 0; }
     bool heads_divide() const { return emb_dim % num_heads == 0; }
+    int64_t key_heads() const { return kv_heads > 0 ? kv_heads : num_heads; }
 
     auto fields() const {
-        return std::tie(impl, kernel, element, batch_size, seq_len, num_heads, emb_dim, causal, passes[0], passes[1],
-                        passes[2], device, threads, kind, memory_limit, scratch);
+        return std::tie(impl, kernel, element, batch_size, seq_len, num_heads, emb_dim, kv_heads, queries, causal,
+                        passes[0], passes[1], passes[2], device, threads, kind, memory_limit, scratch);
     }
     friend bool operator==(const Cell& a, const Cell& b) {
         return a.fields() == b.fields() && a.rules.fields() == b.rules.fields();
@@ -81,20 +85,41 @@ struct Cell {
 // Of the operation. The heads must divide the columns.
 inline Problem problem_of(const Cell& cell, const Operation& operation) {
     Problem problem(cell.batch_size, cell.seq_len, cell.emb_dim / cell.num_heads);
-    problem.heads = problem.kv_heads = cell.num_heads;
+    problem.heads = cell.num_heads;
+    problem.kv_heads = cell.key_heads();
+    if (cell.decodes()) problem.queries = cell.queries;
     problem.mask = cell.causal ? Mask::causal : Mask::none;
     problem.operation = &operation;
     problem.element = cell.element;
     return problem;
 }
 
-// As lab5.py counts them: 4 * B * N^2 * H * d, half of it under the causal mask; 2.5 times that for backward.
+// As lab5.py counts them: 4 * B * N^2 * H * d, half of it under the causal mask; 2.5 times that for backward. A
+// decoding step sees nearly all keys with a mask too.
 inline double flops_of(const Cell& cell, Pass pass) {
     const auto tokens = static_cast<double>(cell.seq_len);
     const int64_t head_columns = cell.emb_dim / cell.num_heads * cell.num_heads;
-    const double forward = 4.0 * static_cast<double>(cell.batch_size) * tokens * tokens *
-                           static_cast<double>(head_columns) / (cell.causal ? 2 : 1);
+    const double queries = cell.decodes() ? static_cast<double>(cell.queries) : tokens;
+    const double forward = 4.0 * static_cast<double>(cell.batch_size) * queries * tokens *
+                           static_cast<double>(head_columns) / (cell.causal && !cell.decodes() ? 2 : 1);
     return forward * (pass == Pass::forward ? 1 : pass == Pass::backward ? 2.5 : 3.5);
+}
+
+// What a decoding step has to read of K and V.
+inline double cache_bytes_of(const Cell& cell) {
+    return 2.0 * static_cast<double>(cell.batch_size * cell.key_heads()) * static_cast<double>(cell.seq_len) *
+           static_cast<double>(cell.emb_dim / cell.num_heads) * static_cast<double>(bytes_of(cell.element));
+}
+
+// "8", or "8/2" of which the second are those of K and V
+inline std::string heads_of(const Cell& cell) {
+    const std::string heads = std::to_string(cell.num_heads);
+    return cell.key_heads() == cell.num_heads ? heads : heads + "/" + std::to_string(cell.key_heads());
+}
+// "1024", or "1/1024" of which the first are queries
+inline std::string tokens_of(const Cell& cell) {
+    const std::string tokens = std::to_string(cell.seq_len);
+    return cell.decodes() ? std::to_string(cell.queries) + "/" + tokens : tokens;
 }
 
 // "naive fp16 B 8 H 1 N 4096 d 64 causal": what tells a cell from the others of its sweep.
@@ -102,7 +127,7 @@ inline std::string words_of(const Cell& cell) {
     const auto number = [](const char* name, int64_t value) { return std::string(name) + std::to_string(value); };
     return cell.impl + (cell.kernel.empty() ? "" : " " + cell.kernel) +
            (cell.element == Element::float32 ? "" : std::string(" ") + name_of(cell.element)) +
-           number(" B ", cell.batch_size) + number(" H ", cell.num_heads) + number(" N ", cell.seq_len) +
+           number(" B ", cell.batch_size) + " H " + heads_of(cell) + " N " + tokens_of(cell) +
            number(" d ", cell.emb_dim / cell.num_heads) + (cell.causal ? " causal" : "") +
            (cell.rules.warmup == Rules::kByTime ? "" : number(" warmup ", cell.rules.warmup));
 }

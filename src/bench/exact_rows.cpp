@@ -34,7 +34,7 @@ double dot(const float* a, const float* b, int64_t count) {
     return sum;
 }
 
-// The operands of a case, by unit. Heads of queries and of keys are as many.
+// The operands of a case, by unit of the queries.
 class Operands {
 public:
     Operands(const CaseData& data, const float* output)
@@ -51,7 +51,9 @@ public:
 private:
     const float* of(const List<Operand>& list, size_t operand, const float* base, int64_t unit) const {
         const auto row = static_cast<size_t>(problem_.dim);
-        return operand_at(problem_, list, operand, base, row).of(unit / problem_.heads, unit % problem_.heads);
+        const int64_t sharing = problem_.heads / problem_.heads_of(list[operand]); // heads, one of these
+        return operand_at(problem_, list, operand, base, row)
+            .of(unit / problem_.heads, unit % problem_.heads / sharing);
     }
 
     const Problem& problem_;

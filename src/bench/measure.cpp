@@ -26,7 +26,8 @@ constexpr uint64_t kSeed = 1; // as `testcases/generate --seed 1`
 
 // What float32 values come from, beside the operation.
 auto origin_of(const Cell& cell) {
-    return std::tie(cell.kind, cell.batch_size, cell.seq_len, cell.num_heads, cell.emb_dim, cell.causal);
+    return std::tie(cell.kind, cell.batch_size, cell.seq_len, cell.num_heads, cell.emb_dim, cell.kv_heads, cell.queries,
+                    cell.causal);
 }
 
 CaseData made(const Cell& cell, const Problem& problem) {
@@ -138,6 +139,7 @@ private:
         result.before_backward_bytes = subject->before_backward_bytes;
         Samples samples = take_samples(workbench_, *subject, cell_.rules);
         result.launches = samples.launches;
+        result.memory_rate = workbench_.memory_rate();
         result.seconds = std::move(samples.seconds);
         result.peak_bytes = memory.peak();
         if (!cell_.rules.once()) {
@@ -170,7 +172,8 @@ private:
 
     // Before values are made for nothing.
     static void refuse_too_large(const Problem& problem, MemoryCount& memory) {
-        const double rows = static_cast<double>(problem.units()) * static_cast<double>(problem.queries);
+        const double rows =
+            static_cast<double>(problem.units()) * static_cast<double>(std::max(problem.queries, problem.keys));
         if (rows * static_cast<double>(problem.dim) * kMostInputs > kMostFloats)
             throw Unsupported("more than 2^40 numbers");
         memory.need(problem.stored_input_bytes(), purpose::kInputs);
@@ -235,6 +238,12 @@ Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<
         return row_without(cell, Status::unsupported,
                            "emb_dim " + std::to_string(cell.emb_dim) + " is no multiple of num_heads " +
                                std::to_string(cell.num_heads));
+    if (cell.num_heads % cell.key_heads() != 0)
+        return row_without(cell, Status::unsupported,
+                           "num_heads " + std::to_string(cell.num_heads) + " is no multiple of kv_heads " +
+                               std::to_string(cell.kv_heads));
+    if (cell.impl == "naive" && (cell.decodes() || cell.key_heads() != cell.num_heads))
+        return row_without(cell, Status::unsupported, "naive takes as many queries as keys, each with its own head");
     Row row = row_without(cell, Status::skipped, "");
     CellMeasurement measurement(cell, workbench, kept);
     for (const Pass pass : kPasses) {

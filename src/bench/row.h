@@ -54,6 +54,7 @@ struct Measured {
     std::optional<bool> as_reference; // bytes of sampled rows are the contract's; nothing: not looked at
     double clock_mhz = 0;             // while it ran; 0: not known
     double power_w = 0;               // likewise
+    double memory_rate = 0;           // of the device at most, bytes a second; 0: not known
 };
 
 struct Row {

@@ -41,6 +41,8 @@ std::string parameters_json(const Cell& cell) {
     fields.add("seq_len", cell.seq_len);
     fields.add("num_heads", cell.num_heads);
     fields.add("emb_dim", cell.emb_dim);
+    fields.add("kv_heads", cell.key_heads());
+    fields.add("queries", cell.decodes() ? cell.queries : cell.seq_len);
     fields.add("causal", cell.causal ? "true" : "false");
     std::vector<std::string> passes;
     for (const Pass pass : kPasses)
@@ -85,6 +87,12 @@ std::string measured_json(const Row& row, Pass pass) {
     fields.add("spread", json_number(spread(measured.seconds)));
     fields.add("deviation", json_number(deviation(measured.seconds)));
     fields.add("flop", json_number(flops_of(row.cell, pass)));
+    if (row.cell.decodes()) {
+        const double rate = cache_bytes_of(row.cell) / median(measured.seconds);
+        fields.add("cache_bytes", json_number(cache_bytes_of(row.cell)));
+        fields.add("GB/s", json_number(rate * 1e-9));
+        fields.add("share_of_peak", measured.memory_rate > 0 ? json_number(rate / measured.memory_rate) : "null");
+    }
     fields.add_size("peak_bytes", measured.peak_bytes);
     fields.add_size("scratch_bytes", measured.scratch_bytes);
     if (pass != Pass::forward) fields.add_size("before_backward_bytes", measured.before_backward_bytes);

@@ -30,10 +30,13 @@ std::string rate(double flop, double seconds) {
     return with_digits(tera < 1 ? "%.4f" : tera < 10 ? "%.2f" : "%.1f", tera);
 }
 
-const Fields& column_names() {
+// Decoding steps are limited by what is read, and have no backward.
+const Fields& column_names(bool decodes) {
     static const Fields names = {"impl",    "dtype",  "B",       "H",       "N",       "d",        "mask",  "fwd ms",
                                  "TFLOP/s", "bwd ms", "TFLOP/s", "both ms", "TFLOP/s", "peak MiB", "error", "status"};
-    return names;
+    static const Fields decoding = {"impl",   "dtype",   "B",    "H",       "N",        "d",     "mask",
+                                    "fwd ms", "TFLOP/s", "GB/s", "of peak", "peak MiB", "error", "status"};
+    return decodes ? decoding : names;
 }
 
 std::string implementation(const Cell& cell) { return cell.kernel.empty() ? cell.impl : cell.impl + ":" + cell.kernel; }
@@ -57,20 +60,34 @@ std::string largest_error(const Row& row) {
     return largest == -1 ? "" : with_digits("%.1e", largest);
 }
 
+// How fast K and V were read, and of how fast the memory is.
+void add_memory_rate(Fields& fields, const Row& row) {
+    const Measured& measured = row.of(Pass::forward);
+    if (measured.seconds.empty()) {
+        fields.insert(fields.end(), 2, "-");
+        return;
+    }
+    const double rate = cache_bytes_of(row.cell) / median(measured.seconds);
+    fields.push_back(with_digits(rate < 1e11 ? "%.1f" : "%.0f", rate * 1e-9));
+    fields.push_back(measured.memory_rate > 0 ? with_digits("%.3f", rate / measured.memory_rate) : "-");
+}
+
 Fields fields_of(const Row& row) {
     const Cell& cell = row.cell;
     Fields fields = {implementation(cell),
                      name_of(cell.element),
                      std::to_string(cell.batch_size),
-                     std::to_string(cell.num_heads),
-                     std::to_string(cell.seq_len),
+                     heads_of(cell),
+                     tokens_of(cell),
                      cell.heads_divide() ? std::to_string(cell.emb_dim / cell.num_heads) : "-",
                      cell.causal ? "causal" : "none"};
     for (const Pass pass : kPasses) {
+        if (cell.decodes() && pass != Pass::forward) continue;
         const std::vector<double>& seconds = row.of(pass).seconds;
         fields.push_back(seconds.empty() ? "-" : milliseconds(median(seconds)));
         fields.push_back(seconds.empty() ? "-" : rate(flops_of(cell, pass), median(seconds)));
     }
+    if (cell.decodes()) add_memory_rate(fields, row);
     fields.push_back(row.peak_bytes() == 0 ? "-"
                                            : with_digits("%.1f", static_cast<double>(row.peak_bytes()) / kMebibyte));
     fields.push_back(largest_error(row));
@@ -78,7 +95,7 @@ Fields fields_of(const Row& row) {
     return fields;
 }
 
-bool is_text(size_t column) { return column < 2 || column == 6 || column + 1 == column_names().size(); }
+bool is_text(size_t column, size_t columns) { return column < 2 || column == 6 || column + 1 == columns; }
 
 // A field is in quotes where it has a comma or a quote.
 std::string csv_line(const Fields& fields) {
@@ -105,6 +122,8 @@ Fields csv_fields(const Row& row, Pass pass) {
                      std::to_string(cell.seq_len),
                      std::to_string(cell.num_heads),
                      std::to_string(cell.emb_dim),
+                     std::to_string(cell.key_heads()),
+                     std::to_string(cell.decodes() ? cell.queries : cell.seq_len),
                      cell.causal ? "1" : "0",
                      cell.rules.warmup == Rules::kByTime ? "" : std::to_string(cell.rules.warmup),
                      cell.device,
@@ -127,8 +146,8 @@ Fields csv_fields(const Row& row, Pass pass) {
 
 } // namespace
 
-TerminalTable::TerminalTable(const std::vector<Cell>& cells) {
-    for (const std::string& name : column_names()) widths_.push_back(std::max<size_t>(name.size(), 6));
+TerminalTable::TerminalTable(const std::vector<Cell>& cells) : decodes_(!cells.empty() && cells.front().decodes()) {
+    for (const std::string& name : column_names(decodes_)) widths_.push_back(std::max<size_t>(name.size(), 6));
     for (const Cell& cell : cells) {
         const Fields fields = fields_of(row_without(cell, Status::skipped, ""));
         for (size_t i = 0; i + 1 < fields.size(); ++i) widths_[i] = std::max(widths_[i], fields[i].size());
@@ -139,21 +158,21 @@ std::string TerminalTable::line(const Fields& fields) const {
     std::string line;
     for (size_t i = 0; i < fields.size(); ++i) {
         const std::string blanks(widths_[i] > fields[i].size() ? widths_[i] - fields[i].size() : 0, ' ');
-        line += (i == 0 ? "" : "  ") + (is_text(i) ? fields[i] + blanks : blanks + fields[i]);
+        line += (i == 0 ? "" : "  ") + (is_text(i, fields.size()) ? fields[i] + blanks : blanks + fields[i]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     return line + "\n";
 }
 
-std::string TerminalTable::head() const { return line(column_names()); }
+std::string TerminalTable::head() const { return line(column_names(decodes_)); }
 
 std::string TerminalTable::line(const Row& row) const { return line(fields_of(row)); }
 
 std::string csv_head() {
-    return csv_line({"impl",        "asked_kernel", "dtype",   "batch_size",  "seq_len", "num_heads",
-                     "emb_dim",     "causal",       "warmup",  "device",      "pass",    "status",
-                     "reason",      "kernel",       "samples", "median_s",    "mean_s",  "spread",
-                     "tflop_per_s", "peak_bytes",   "error",   "output_crc32"});
+    return csv_line({"impl",    "asked_kernel", "dtype",       "batch_size", "seq_len", "num_heads",
+                     "emb_dim", "kv_heads",     "queries",     "causal",     "warmup",  "device",
+                     "pass",    "status",       "reason",      "kernel",     "samples", "median_s",
+                     "mean_s",  "spread",       "tflop_per_s", "peak_bytes", "error",   "output_crc32"});
 }
 
 std::string csv_of(const Row& row) {

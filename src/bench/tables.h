@@ -20,6 +20,7 @@ public:
 
 private:
     std::string line(const std::vector<std::string>& fields) const;
+    bool decodes_; // all cells do, or none
     std::vector<size_t> widths_;
 };
 

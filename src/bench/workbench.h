@@ -63,6 +63,9 @@ public:
     // While the subject runs, which takes so long.
     virtual CardState state_under_load(Subject&, double /*seconds*/) { return {}; }
 
+    // What the memory can give, bytes a second; 0: not known.
+    virtual double memory_rate() { return 0; }
+
     virtual std::string machine_json() = 0; // an object: what the numbers were measured on
 };
 

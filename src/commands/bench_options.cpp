@@ -83,6 +83,9 @@ void set_passes(Cell& cell, const std::vector<Pass>& passes) {
         cell.passes[static_cast<size_t>(pass)] = std::find(passes.begin(), passes.end(), pass) != passes.end();
 }
 
+constexpr int kMostKvHeads = 1 << 20;
+constexpr int kMostQueries = 1024; // of a decoding step
+
 std::vector<CommandOption> options_of(Request& request) {
     Sweep& sweep = request.sweep;
     Cell& common = sweep.common;
@@ -93,13 +96,19 @@ std::vector<CommandOption> options_of(Request& request) {
         {"num_heads", kValue, [&](const char* value) { sweep.num_heads = parse_sizes("num_heads", value); }},
         {"emb_dim", kValue, [&](const char* value) { sweep.emb_dim = parse_sizes("emb_dim", value); }},
         {"impl", kValue, [&](const char* value) { sweep.impls = parse_impls(value); }},
+        {"kv_heads", kValue,
+         [&](const char* value) { common.kv_heads = parse_count("kv_heads", value, kMostKvHeads); }},
+        {"decode", optional_argument,
+         [&](const char* value) {
+             common.queries = value == nullptr ? 1 : parse_count("decode", value, kMostQueries);
+         }},
         {"causal", optional_argument, [&](const char* value) { sweep.causal = parse_causal(value); }},
         {"repeats", kValue, [&](const char* value) { sweep.repeats = parse_count("repeats", value, kMostRepeats); }},
         {"preset", kValue, [&](const char* value) { sweep.preset = parse_preset(value); }},
         {"shape", kValue, [&](const char* value) { sweep.shapes.push_back(parse_shape(value)); }},
         {"kernel", kValue, [&](const char* value) { sweep.kernels = parse_kernels(value); }},
         {"dtype", kValue, [&](const char* value) { sweep.elements = parse_named("dtype", value, kElements); }},
-        {"passes", kValue, [&](const char* value) { set_passes(common, parse_named("passes", value, kPasses)); }},
+        {"passes", kValue, [&](const char* value) { request.passes = parse_named("passes", value, kPasses); }},
         {"kind", kValue, [&](const char* value) { common.kind = spelling_of(distribution_of(value)); }},
         {"threads", kValue, [&](const char* value) { common.threads = parse_count("threads", value, kMostThreads); }},
         {"warmup", kValue, [&](const char* value) { sweep.warmups = parse_warmups(value); }},
@@ -125,6 +134,8 @@ std::vector<CommandOption> options_of(Request& request) {
 
 void refuse_contradictions(const Request& request) {
     const Sweep& sweep = request.sweep;
+    if (sweep.common.decodes() && (sweep.common.wants(Pass::backward) || sweep.common.wants(Pass::forward_backward)))
+        usage_error("--decode is about forward alone: not with --passes of others");
     if (is_standard_stream(request.output) && is_standard_stream(request.csv))
         usage_error("only one of --output and --csv can be '-', standard output");
     if (!sweep.shapes.empty() &&
@@ -149,6 +160,8 @@ Request parse_request(int argc, char** argv) {
         usage_error("'" + std::string(argv[optind]) +
                     "': need options alone, or one of accumulate, start-up, allreduce and gradients" +
                     did_you_mean(argv[optind], {"accumulate", "start-up", "allreduce", "gradients"}));
+    if (request.sweep.common.decodes() && !request.passes) request.passes = {Pass::forward};
+    if (request.passes) set_passes(request.sweep.common, *request.passes);
     refuse_contradictions(request);
     return request;
 }

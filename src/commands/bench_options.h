@@ -1,7 +1,9 @@
 // The command lines of hw4 bench, but for those of several ranks (bench_collectives.h).
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "src/bench/accumulate.h"
 #include "src/bench/memory_timeline.h"
@@ -14,10 +16,11 @@ struct Request {
     Action action = Action::run;
     Device device = Device::automatic;
     Sweep sweep;
-    std::string output;      // JSON; a file's name, or - for standard output; empty: none
-    std::string csv;         // likewise
-    std::string memory;      // memory over time; a file's name; empty: none
-    std::string kernel_file; // of one more kernel; empty: none
+    std::optional<std::vector<Pass>> passes; // none: all, or of a decoding step forward
+    std::string output;                      // JSON; a file's name, or - for standard output; empty: none
+    std::string csv;                         // likewise
+    std::string memory;                      // memory over time; a file's name; empty: none
+    std::string kernel_file;                 // of one more kernel; empty: none
     bool quiet = false;
 };
 

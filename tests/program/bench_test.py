@@ -99,6 +99,22 @@ class FilesTest(BenchTest):
         self.assertEqual([row["parameters"][name] for name in ("batch_size", "num_heads", "seq_len", "emb_dim")],
                          [2, 3, 64, 48])
 
+    def test_a_decoding_step(self):
+        table = self.done("--shape", "2,4,200,64", "--kv_heads", "2", "--decode=3", "--causal", "--impl", "f32,naive",
+                          "--device", "cpu", "--repeats", "3", "--limit", "0", "--output", self.json)
+        ours, naive = (row["hw4"] for row in self.rows())
+        self.assertEqual((ours["status"], naive["status"]), ("ok", "unsupported"))
+        self.assertEqual(ours["forward"]["cache_bytes"], 2 * 2 * 2 * 200 * 64 * 4)
+        self.assertAlmostEqual(ours["forward"]["GB/s"] * ours["forward"]["median"] * 1e9, 2 * 2 * 2 * 200 * 64 * 4,
+                               delta=1)
+        self.assertLess(ours["forward"]["error"]["largest"], 1e-5)
+        self.assertIs(ours["forward"]["as_reference"], True)
+        self.assertRegex(table.stdout, r"(?s)GB/s +of peak.*4/2 +3/200 +64 ")
+        case = generated_by("--shape", "2,3,64", "--heads", "4,2", "--keys", "200", "--kind", "normal:1", "--seed", "1",
+                            "--causal")
+        self.assertEqual(hw4(case, self.dir / "out").returncode, OK)
+        self.assertEqual(ours["forward"]["output_crc32"], crc_of((self.dir / "out").read_bytes()))
+
     def test_a_bad_name_shows_before_anything_is_measured(self):
         done = self.done(*QUICK, "--output", self.dir / "none" / "r.json", code=CANNOT_CREATE)
         self.assertEqual(done.stdout, "")

@@ -93,6 +93,18 @@ TEST(BenchOptions, Shapes) {
         EXPECT_EQ(failure({"--shape", text}).code, ExitCode::usage) << text;
 }
 
+TEST(BenchOptions, ADecodingStep) {
+    const Words words = {"--decode", "--kv_heads", "2", "--shape", "3,8,100,64", "--dtype", "bf16", "--causal"};
+    const Cell cell = cells(words)[0];
+    EXPECT_EQ(words_of(cell), "f32 bf16 B 3 H 8/2 N 1/100 d 64 causal");
+    EXPECT_FALSE(cell.wants(Pass::backward));
+    EXPECT_EQ(problem_of(cell, kForward).queries, 1);
+    EXPECT_EQ(problem_of(cell, kForward).kv_heads, 2);
+    EXPECT_EQ(cache_bytes_of(cell), 2.0 * 3 * 2 * 100 * 64 * 2);
+    EXPECT_EQ(flops_of(cell, Pass::forward), 4.0 * 3 * 8 * 100 * 64);
+    EXPECT_EQ(cells({"--decode=5"})[0].queries, 5);
+}
+
 TEST(BenchOptions, TheCourseIsThatOfTheTable) {
     std::ifstream table("testcases/cases.tsv");
     std::vector<std::array<int64_t, 3>> listed;
@@ -135,6 +147,9 @@ TEST(BenchOptions, AreRefused) {
                              "--memory 8G",
                              "--memory m.json",
                              "--shape t28 --seq_len 8",
+                             "--decode=0",
+                             "--decode --passes forward,backward",
+                             "--kv_heads 0",
                              "--shape t28 --preset fa2",
                              "--memory_limit 8T"})
         EXPECT_EQ(failure(words_in(line)).code, ExitCode::usage) << line;

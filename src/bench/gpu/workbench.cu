@@ -503,6 +503,18 @@ public:
 
     size_t free_bytes() override { return free_on_card(); }
 
+    // Two transfers a clock.
+    double memory_rate() override {
+        const auto asked = [](cudaDeviceAttr attribute) {
+            int card = 0;
+            int value = 0;
+            HW4_CUDA(cudaGetDevice(&card));
+            HW4_CUDA(cudaDeviceGetAttribute(&value, attribute, card));
+            return static_cast<double>(value);
+        };
+        return 2 * 1e3 * asked(cudaDevAttrMemoryClockRate) * asked(cudaDevAttrGlobalMemoryBusWidth) / 8;
+    }
+
     std::string machine_json() override {
         int driver = 0;
         HW4_CUDA(cudaDriverGetVersion(&driver));
