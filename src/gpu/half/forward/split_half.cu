@@ -25,15 +25,16 @@ namespace {
 
 constexpr int kWarps = kMmaThreads / kWarpSize;
 
-template <class Number_, int kDim_, int kRowTiles_>
+template <class Number_, int kDim_, int kRowTiles_, int kStages_ = kDim_ == 256 ? 2 : 3,
+          int kBlocks_ = kDim_ == 256 ? 1 : 2>
 struct SplitTile {
     using Number = Number_;
     static constexpr int kDim = kDim_; // smaller ones have columns of zeros
     static constexpr int kRowTiles = kRowTiles_;
     static constexpr int kRows = 16 * kRowTiles;
     static constexpr int kKeys = kDim == 64 ? 32 : 16;
-    static constexpr int kStages = kDim == 256 ? 2 : 3;
-    static constexpr int kBlocks = kDim == 256 ? 1 : 2; // of a multiprocessor
+    static constexpr int kStages = kStages_;
+    static constexpr int kBlocks = kBlocks_; // of a multiprocessor
 
     struct Stage {
         alignas(16) uint16_t keys[kKeys][kDim + 8];
@@ -406,36 +407,41 @@ auto with_tile(const Problem& problem, const Work& work) {
                                             : with_rows<Fp16>(problem.dim, rows, work);
 }
 
-} // namespace
+template <class T>
+void launch_tile(SplitArgs args, cudaStream_t stream) {
+    const Args& half = args.half;
+    const int64_t rows = half.units() * half.queries;
+    args.tops = reinterpret_cast<float2*>(args.sums + rows * args.parts * T::kDim);
+    args.row_blocks = static_cast<int>((args.group * half.queries + T::kRows - 1) / T::kRows);
+    const int64_t units = half.batches * half.kv_heads * args.row_blocks;
+    args.units = static_cast<unsigned>(units);
+    // Blocks of parts that a sequence does not have end at once, but they take time when they are many.
+    constexpr int64_t kMostBlocks = 16384;
+    args.slots = static_cast<int>(std::clamp<int64_t>(kMostBlocks / units, 1, args.parts));
+    constexpr size_t kBytes = sizeof(typename T::Memory);
+    const auto kernel = split_kernel<T>;
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    kernel<<<args.units* static_cast<unsigned>(args.slots), kMmaThreads, kBytes, stream>>>(args);
+    HW4_CUDA_LAUNCHED("split_kernel");
+    if (args.parts == 1) return;
+    split_fold_kernel<typename T::Number, T::kDim><<<static_cast<unsigned>(rows), kMmaThreads, 0, stream>>>(args);
+    HW4_CUDA_LAUNCHED("split_fold_kernel");
+}
 
-void launch_split(const Launch& launch, cudaStream_t stream) {
+SplitArgs split_args(const Launch& launch) {
     SplitArgs args{};
     args.half = args_of(launch);
     args.lengths = launch.lengths;
-    const Args& half = args.half;
-    args.group = static_cast<int>(half.heads / half.kv_heads);
-    args.parts = parts_of(static_cast<int>(half.keys));
     args.sums = static_cast<float*>(launch.scratch);
-    with_tile(launch.problem, [&](auto tile) {
-        using T = decltype(tile);
-        const int64_t rows = half.units() * half.queries;
-        args.tops = reinterpret_cast<float2*>(args.sums + rows * args.parts * T::kDim);
-        args.row_blocks = static_cast<int>((args.group * half.queries + T::kRows - 1) / T::kRows);
-        const int64_t units = half.batches * half.kv_heads * args.row_blocks;
-        args.units = static_cast<unsigned>(units);
-        // Blocks of parts that a sequence does not have end at once, but they take time when they are many.
-        constexpr int64_t kMostBlocks = 16384;
-        args.slots = static_cast<int>(std::clamp<int64_t>(kMostBlocks / units, 1, args.parts));
-        constexpr size_t kBytes = sizeof(typename T::Memory);
-        const auto kernel = split_kernel<T>;
-        HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-        kernel<<<args.units* static_cast<unsigned>(args.slots), kMmaThreads, kBytes, stream>>>(args);
-        HW4_CUDA_LAUNCHED("split_kernel");
-        if (args.parts == 1) return 0;
-        split_fold_kernel<typename T::Number, T::kDim><<<static_cast<unsigned>(rows), kMmaThreads, 0, stream>>>(args);
-        HW4_CUDA_LAUNCHED("split_fold_kernel");
-        return 0;
-    });
+    args.group = static_cast<int>(args.half.heads / args.half.kv_heads);
+    args.parts = parts_of(static_cast<int>(args.half.keys));
+    return args;
+}
+
+} // namespace
+
+void launch_split(const Launch& launch, cudaStream_t stream) {
+    with_tile(launch.problem, [&](auto tile) { launch_tile<decltype(tile)>(split_args(launch), stream); });
 }
 
 Plan plan_split(const Problem& problem) {
