@@ -103,6 +103,13 @@ TEST_P(SplitHalf, TakesBatchesOfAnyLength) {
     }
 }
 
+// More units than the launch has blocks for each part of them.
+TEST_P(SplitHalf, TakesSeveralPartsABlock) {
+    const Problem problem = with_heads(causal_problem(1, 520, 4), 9000, 1, 1);
+    const std::vector<float> values = values_of(problem);
+    EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
+}
+
 TEST_P(SplitHalf, GivesTheSameBytesAHundredTimes) {
     const Problem problem = with_heads(causal_problem(2, 6000, 128), 2, 16, 4);
     const std::vector<float> values = values_of(problem);
