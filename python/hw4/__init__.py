@@ -38,7 +38,9 @@ def decode(q, k_cache, v_cache, lengths, causal=True, scale=None, contract=None,
     q is (B, H, n, d), the caches are (B, H_kv, capacity, d); lengths (B), a tensor on the CPU or q's device, an array or
     a list of integers: how many tokens of each sequence there are, the n new ones among them. Nothing depends on what
     follows them in the caches. Under f32, which None is for every dtype, the bytes are those of attention of the whole
-    sequence, whatever n, the batch or the capacity; other contracts are refused.
+    sequence, whatever n, the batch or the capacity. bf16 and fp16, for caches of that dtype, are faster; their bytes do
+    not depend on n, the batch or the capacity either, but differ from those of attention of many queries on a GPU. fixed
+    and fixed16 are refused.
     Lengths on the CPU have to be 1 to capacity. check is as in attention and checks lengths on a GPU too."""
     contract = contract or "f32"
     torch = sys.modules.get("torch")

@@ -33,11 +33,21 @@ constexpr Computed kFixed16Computes[] = {
 };
 
 constexpr Computed kBf16Computes[] = {
-    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = bf16_forward, .one = 1},
+    {.operation = &kForward,
+     .revision = 1,
+     .masks = kEveryMask,
+     .reference = bf16_forward,
+     .one = 1,
+     .by_lengths = true},
     {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = bf16_backward},
 };
 constexpr Computed kFp16Computes[] = {
-    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = fp16_forward, .one = 1},
+    {.operation = &kForward,
+     .revision = 1,
+     .masks = kEveryMask,
+     .reference = fp16_forward,
+     .one = 1,
+     .by_lengths = true},
     {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = fp16_backward},
 };
 

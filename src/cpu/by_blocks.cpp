@@ -86,7 +86,8 @@ private:
     }
 
     void prepare(int64_t head, int64_t first_tile, int64_t end_tile, void* prepared) const {
-        kernel_.prepare({keys(head), values(head), problem_.keys, problem_.dim, first_tile, end_tile, problem_.element},
+        const int64_t of_keys = launch_.keys_of(head / problem_.kv_heads);
+        kernel_.prepare({keys(head), values(head), of_keys, problem_.dim, first_tile, end_tile, problem_.element},
                         prepared);
     }
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <set>
 
+#include "tests/support/causal_problem.h"
+
 namespace hw4::gpu {
 namespace {
 
@@ -107,6 +109,22 @@ TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
     problem.queries = 1;
     problem.keys = 100;
     EXPECT_NE(chosen(problem, kH200), "split_keys");
+}
+
+// In a batch of any size: the bytes are those of the kernel.
+TEST(ChooseKernel, CutsTheKeysOfFewQueriesOfHalfPrecision) {
+    for (const int64_t batches : {1, 1000}) {
+        Problem problem{batches, 16, 128};
+        problem.keys = 4096;
+        EXPECT_EQ(chosen(problem, kH200, kBf16), "split_bf16");
+        EXPECT_EQ(chosen(problem, kH200, kFp16), "split_fp16");
+        problem.queries = 17;
+        EXPECT_EQ(chosen(problem, kH200, kBf16), "wgmma_bf16");
+        problem.by_lengths = true;
+        EXPECT_EQ(chosen(problem, kH200, kBf16), "split_bf16") << "no other takes lengths";
+        problem.dim = 256;
+        EXPECT_EQ(chosen(problem, kH200, kFp16), "split_fp16");
+    }
 }
 
 TEST(ChooseKernel, TakesTheFastestOfHalfPrecisionsGradients) {
@@ -240,6 +258,7 @@ TEST(Scratch, OfHalfPrecisionIsForConvertedTensors) {
     constexpr size_t kCounter = 4;
     for (const Contract* contract : {&kBf16, &kFp16})
         for (const Kernel& kernel : kernels_of(*contract)) {
+            if (kernel.needs.lengths) continue; // has partial sums
             EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 64}), kCounter + size_t{4} * 4 * 16384 * 64 * 2);
             EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 57}), scratch_bytes(kernel.name, {4, 16384, 64}));
             EXPECT_EQ(scratch_bytes(kernel.name, {1, 1, 1}), kCounter + 4 * 256u);
@@ -247,6 +266,15 @@ TEST(Scratch, OfHalfPrecisionIsForConvertedTensors) {
             problem.element = contract->element;
             EXPECT_EQ(scratch_bytes(kernel.name, problem), kCounter) << "nothing is converted";
         }
+}
+
+// For every part of 11 a row of sums, the largest score and the sum of the weights; one part has none.
+TEST(Scratch, OfSplitHalfIsForPartialSums) {
+    Problem problem = with_heads(causal_problem(3, 16384, 104), 2, 8, 4);
+    problem.element = Element::bf16;
+    EXPECT_EQ(scratch_bytes("split_bf16", problem), size_t{2} * 8 * 3 * 11 * (128 + 2) * 4);
+    problem.keys = 512;
+    EXPECT_EQ(scratch_bytes("split_bf16", problem), 0u);
 }
 
 // Eight tensors with half the bytes where they are converted; O, the rows' statistics, L, origin and D; sums of dQ

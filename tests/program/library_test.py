@@ -204,8 +204,10 @@ class BytesTest(LibraryTest):
 
     def test_lengths_are_those_of_single_calls(self):
         sizes, lengths = (4, 4, 2, 5, 70, 33), (70, 1, 33, 64)
-        for causal, gap, heads_inside, threads in ((False, 0, False, 3), (True, 0, False, 2), (True, 3, True, 1)):
-            case = Case(sizes, "f32", causal=causal)
+        for contract, causal, gap, heads_inside, threads in (("f32", False, 0, False, 3), ("f32", True, 0, False, 2),
+                                                             ("f32", True, 3, True, 1), ("bf16", True, 0, False, 2),
+                                                             ("fp16", False, 0, False, 2)):
+            case = Case(sizes, contract, causal=causal)
             call = case.call(gap, heads_inside, threads)
             for name in ("k", "v"):  # what is behind a length does not matter
                 rows = case.rows[name]
@@ -231,7 +233,7 @@ class BytesTest(LibraryTest):
                 alone.lse += 4 * batch * 4 * 5
                 alone.statistics += 12 * batch * 4 * 5
                 library.run(alone)
-            with self.subTest(causal=causal, gap=gap):
+            with self.subTest(contract=contract, causal=causal, gap=gap):
                 self.assertEqual(found, (case.results()["o"], bytes(sums), bytes(statistics)))
 
     def test_a_workspace_of_the_caller(self):
@@ -296,7 +298,7 @@ class RefusedTest(LibraryTest):
                                 ((-1, 1), "batch 0 has -1 keys")):
             given = (ctypes.c_int32 * 2)(*lengths)
             self.assert_refused(65, wanted, lambda call: setattr(call, "lengths", ctypes.addressof(given)))
-        for contract, operation in (("bf16", 0), ("fixed", 0), ("f32", 1)):
+        for contract, operation in (("bf16", 1), ("fixed", 0), ("f32", 1)):
             given = (ctypes.c_int32 * 2)(6, 6)
             self.assert_refused(65, f"with lengths, which the contract {contract} lacks",
                                 lambda call: setattr(call, "lengths", ctypes.addressof(given)), operation, contract)

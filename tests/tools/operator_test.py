@@ -209,6 +209,23 @@ class OperatorTest(unittest.TestCase):
                     self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, shape))
                     self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, shape))
 
+    def test_half_contracts_decode_a_sequence_alone_and_among_others(self):
+        lengths = [1, 1030, 513, 64]
+        for device in self.devices_with_lengths():
+            for dtype, contract in ((torch.bfloat16, "bf16"), (torch.float16, "fp16")):
+                q, k, v = drawn((4, 8, 2, 3, 1100, 64), dtype, device)
+                alone = [hw4.decode(q[b:b + 1], k[b:b + 1, :, :n], v[b:b + 1, :, :n], [n], contract=contract, return_lse=True)
+                         for b, n in enumerate(lengths)]
+                exact = [in_float64(q[b:b + 1].cpu(), k[b:b + 1, :, :n].cpu(), v[b:b + 1, :, :n].cpu(), True)
+                         for b, n in enumerate(lengths)]
+                for b, n in enumerate(lengths):
+                    k[b, :, n:] = v[b, :, n:] = float("nan")
+                o, lse = hw4.decode(q, k, v, lengths, contract=contract, return_lse=True, check=True)
+                self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, contract))
+                self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, contract))
+                for got, wanted in zip(o.cpu().double(), torch.cat(exact)):
+                    self.assertLess((got - wanted).abs().max(), 0.03, (device, contract))
+
     def test_long_caches(self):
         """Keys that a GPU divides among its blocks: the CPU's bytes."""
         if "cuda" not in self.devices_with_lengths():
@@ -231,8 +248,8 @@ class OperatorTest(unittest.TestCase):
                 with self.assertRaises(ValueError) as refused:
                     hw4.decode(q, k, v, given, check=True)
                 self.assertIn(wanted, str(refused.exception))
-            with self.assertRaisesRegex(ValueError, "which the contract bf16 lacks"):
-                hw4.decode(q, k, v, [6, 6], contract="bf16")
+            with self.assertRaisesRegex(ValueError, "which the contract fixed16 lacks"):
+                hw4.decode(q, k, v, [6, 6], contract="fixed16")
             with self.assertRaisesRegex(ValueError, "decode has no gradients"):
                 hw4.decode(q.requires_grad_(), k, v, [6, 6])
         with self.assertRaisesRegex(ValueError, "scale is 0: need a number above 0"):

@@ -1,9 +1,10 @@
-// Shares of few rows' keys: every segment is in one block's, and the block is found.
+// The keys of few rows: every segment is in the share of one block, and the block is found; every key is in one part.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "src/gpu/f32/forward/split_work.h"
+#include "src/gpu/half/forward/split_parts.h"
 
 namespace hw4::gpu::split {
 namespace {
@@ -44,6 +45,19 @@ TEST(SplitWork, TakesManySegments) {
     for (const int64_t block : {0, 1, 200, 395}) {
         EXPECT_EQ(shares.block_of(shares.first(block)), block);
         EXPECT_EQ(shares.block_of(shares.first(block + 1) - 1), block);
+    }
+}
+
+TEST(SplitParts, FollowOneAnother) {
+    EXPECT_EQ(half_forward::first_key_of(0), 0);
+    EXPECT_EQ(half_forward::parts_of(0), 0);
+    for (int part = 0; part < 50; ++part) {
+        const int first = half_forward::first_key_of(part);
+        const int end = half_forward::first_key_of(part + 1);
+        ASSERT_LT(first, end);
+        for (int key = first; key < end; ++key) ASSERT_EQ(half_forward::part_of(key), part) << key;
+        EXPECT_EQ(half_forward::parts_of(end), part + 1);
+        EXPECT_EQ(half_forward::parts_of(end + 1), part + 2);
     }
 }
 

@@ -25,13 +25,18 @@ void launch_wgmma_stage(const Args& args, const Device& device, cudaStream_t str
 void launch_wgmma_ring(const Args& args, const Device& device, cudaStream_t stream);
 void launch_wgmma_ahead(const Args& args, const Device& device, cudaStream_t stream);
 
-// Why the problem has too many rows for either; empty: it has not.
+// mma.sync, few query rows: the keys of a sequence cut into parts. Takes lengths.
+Plan plan_split(const Problem& problem);
+void launch_split(const Launch& launch, cudaStream_t stream);
+
+// Why the problem has too many rows for any of them; empty: it has not.
 std::string why_too_long(const Problem& problem);
 
 } // namespace half_forward
 
 Plan plan_mma_half(const Problem& problem, const Device& device);
 Plan plan_wgmma_half(const Problem& problem, const Device& device);
+Plan plan_split_half(const Problem& problem, const Device& device);
 
 // A row of the table: the kernel on a launch's tensors.
 template <half_forward::Launcher kKernel>

@@ -34,6 +34,14 @@ Plan plan_wgmma_half(const Problem& problem, const Device&) {
     return plan_half(problem, half_forward::wgmma_shared_bytes(problem.dim));
 }
 
+// The choice depends on the sizes of one head alone: in a larger batch, or on another card, a row has the same bytes.
+Plan plan_split_half(const Problem& problem, const Device&) {
+    constexpr int64_t kFewQueries = 16; // most of a tile of the other kernels would be padding
+    Plan plan = half_forward::plan_split(problem);
+    plan.pays = problem.by_lengths || problem.queries <= kFewQueries;
+    return plan;
+}
+
 // ---- Backward
 
 namespace half_backward {

@@ -1,0 +1,258 @@
+// split_bf16, split_fp16: few query rows against many keys, as in decoding, on tensor cores from compute capability 8.0
+// on.
+//
+// Idea      Memory sets the speed: K and V are read once for all query rows that share them, and the keys of a sequence
+//           are cut into parts (split_parts.h) for as many blocks as the card has. A second launch adds the parts.
+// Who       A block of four warps for a part of the keys of up to 16 or 32 rows. A warp takes every fourth tile of 16
+// or
+//           32 keys, copies it itself and waits for no other warp; the four are added up in shared memory at the end.
+// Memory    Each warp has a ring of tiles of K and V. Partial sums of O are float32 in scratch memory, only for rows
+//           that exist and that see more than one part; other rows are written at once.
+// Overlap   Two tiles of each of a multiprocessor's eight warps are on their way while a third is computed. The longest
+//           parts begin first, so that blocks end together.
+// Order     Tiles of a warp, warps of a part and parts of a sequence are added up by their positions alone.
+// Limits    More than 32 rows (d > 128: 16) that share keys read them again, from the L2 cache.
+#include <algorithm>
+
+#include "src/gpu/device/check.h"
+#include "src/gpu/half/forward/split_part.cuh"
+#include "src/gpu/half/kernels.h"
+
+namespace hw4::gpu::half_forward {
+namespace {
+
+// What the sums of a part are to be multiplied by where another has a larger top.
+__device__ __forceinline__ float factor_of(float top, float most, float scale) {
+    if (top == most) return 1;
+    const float base = __fmul_rn(most, scale);
+    if (fabsf(base) > RunningRows::kFar) return power_of_2(__fmul_rn(__fsub_rn(top, most), scale));
+    return power_of_2(__fsub_rn(__fmul_rn(top, scale), base));
+}
+
+__device__ __forceinline__ void add_times(float4& to, const float4& x, float factor) {
+    to.x = __fmaf_rn(x.x, factor, to.x);
+    to.y = __fmaf_rn(x.y, factor, to.y);
+    to.z = __fmaf_rn(x.z, factor, to.z);
+    to.w = __fmaf_rn(x.w, factor, to.w);
+}
+
+// Four columns of a row that has ended, and with the first its statistics.
+template <class Number>
+__device__ __forceinline__ void store_output(const SplitArgs& args, const SplitRow& row, int column, const float4& o,
+                                             float top, float sum) {
+    const Args& half = args.half;
+    const float inverse = sum == 0.0f ? 0.0f : __frcp_rn(sum);
+    const auto word = [&](float low, float high) { // a sum of -0 is +0, as it is after an addition of parts
+        return output_word<Number>(__fadd_rn(low, 0.0f), __fadd_rn(high, 0.0f), inverse);
+    };
+    uint16_t* const to = static_cast<uint16_t*>(half.out.at) + row.batch * half.out.batch + row.head * half.out.head +
+                         row.query * half.out.row + column;
+    if (column < half.dim) *reinterpret_cast<uint2*>(to) = make_uint2(word(o.x, o.y), word(o.z, o.w));
+    if (column > 0 || half.statistics == nullptr) return;
+    RunningRows ended;
+    ended.top[0] = top;
+    ended.sum[0] = sum;
+    half.statistics[(row.batch * half.heads + row.head) * half.statistics_unit + row.query] =
+        ended.statistics(0, half.log2_scale);
+}
+
+// What a warp has for the part, for all threads.
+template <class T>
+__device__ __forceinline__ void leave(typename T::Merge& merge, SplitWarp<T>& mine, int rows) {
+    const auto warp = static_cast<int>(threadIdx.x / kWarpSize);
+    const auto lane = static_cast<int>(threadIdx.x % kWarpSize);
+#pragma unroll
+    for (int tile = 0; tile < T::kRowTiles; ++tile) {
+        float inverse[2];
+        mine.rows[tile].end(inverse);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int row = tile * 16 + half * 8 + lane / 4;
+            if (row >= rows) continue;
+            if (lane % 4 == 0) {
+                merge.top[warp][row] = mine.rows[tile].top[half];
+                merge.sum[warp][row] = mine.rows[tile].sum[half];
+            }
+#pragma unroll
+            for (int i = 2 * half; i < T::kDim / 2; i += 4)
+                *reinterpret_cast<float2*>(&merge.sums[warp][row][i / 4 * 8 + lane % 4 * 2]) =
+                    make_float2(mine.o[tile][i], mine.o[tile][i + 1]);
+        }
+    }
+}
+
+// All warps' sums of the part: the row's output where it sees one part, partial sums where it sees more.
+template <class T>
+__device__ __forceinline__ void merge_warps(const SplitArgs& args, const SplitUnit& unit, int part,
+                                            const typename T::Merge& merge) {
+    constexpr int kPieces = T::kDim / 4;
+    for (int i = static_cast<int>(threadIdx.x); i < unit.rows * kPieces; i += kMmaThreads) {
+        const int row = i / kPieces;
+        const int column = i % kPieces * 4;
+        const SplitRow place = row_at(args, unit.batch, unit.kv_head, unit.first + row);
+        const int parts = parts_of(place.seen);
+        if (part > 0 && part >= parts) continue;
+        float top = merge.top[0][row];
+#pragma unroll
+        for (int warp = 1; warp < kSplitWarps; ++warp) top = fmaxf(top, merge.top[warp][row]);
+        float4 o = make_float4(0, 0, 0, 0);
+        float sum = 0;
+#pragma unroll
+        for (int warp = 0; warp < kSplitWarps; ++warp) {
+            const float factor = factor_of(merge.top[warp][row], top, args.half.log2_scale);
+            sum = __fmaf_rn(merge.sum[warp][row], factor, sum);
+            add_times(o, *reinterpret_cast<const float4*>(&merge.sums[warp][row][column]), factor);
+        }
+        if (parts <= 1) {
+            store_output<typename T::Number>(args, place, column, o, top, sum);
+            continue;
+        }
+        const int64_t at =
+            ((place.batch * args.half.heads + place.head) * args.half.queries + place.query) * args.parts + part;
+        *reinterpret_cast<float4*>(args.sums + at * T::kDim + column) = o;
+        if (column == 0) args.tops[at] = make_float2(top, sum);
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __grid_constant__ SplitArgs args) {
+#if __CUDA_ARCH__ >= 800
+    extern __shared__ __align__(16) unsigned char split_memory[];
+    auto& memory = *reinterpret_cast<typename T::Memory*>(split_memory);
+    const SplitUnit unit(args, blockIdx.x % args.units, T::kRows);
+    const int parts = max(parts_of(unit.seen), 1); // the first part writes the output of rows that see no key
+    int part = args.slots - 1 - static_cast<int>(blockIdx.x / args.units);
+    if (part >= parts) return;
+    SplitWarp<T> warp(args, unit);
+    for (; part < parts; part += args.slots) {
+        warp.run(memory.stages[threadIdx.x / kWarpSize], first_key_of(part), min(first_key_of(part + 1), unit.seen));
+        __syncthreads(); // all warps have done with their rings
+        leave<T>(memory.merge, warp, unit.rows);
+        __syncthreads();
+        merge_warps<T>(args, unit, part, memory.merge);
+        __syncthreads();
+    }
+#else
+    __trap();
+#endif
+}
+
+// Adds the parts of a row that sees several, a block for each row: a warp every fourth part, then the four warps.
+template <class Number, int kDim>
+__global__ void __launch_bounds__(kMmaThreads) split_fold_kernel(const __grid_constant__ SplitArgs args) {
+#if __CUDA_ARCH__ >= 800
+    __shared__ __align__(16) float sums[kSplitWarps][kDim];
+    __shared__ float weights[kSplitWarps];
+    const Args& half = args.half;
+    const int64_t head_rows = args.group * half.queries;
+    const int64_t kv_head = blockIdx.x / head_rows;
+    const SplitRow row =
+        row_at(args, kv_head / half.kv_heads, kv_head % half.kv_heads, static_cast<int>(blockIdx.x % head_rows));
+    const int parts = parts_of(row.seen);
+    if (parts <= 1) return;
+    const int64_t first = int64_t{blockIdx.x} * args.parts;
+    const auto warp = static_cast<int>(threadIdx.x / kWarpSize);
+    const auto lane = static_cast<int>(threadIdx.x % kWarpSize);
+    float top = minus_infinity();
+    for (int part = lane; part < parts; part += kWarpSize) top = fmaxf(top, args.tops[first + part].x);
+    top = warp_max(top);
+    for (int column = lane * 4; column < (kDim < 128 ? 128 : kDim); column += 128) {
+        float4 o = make_float4(0, 0, 0, 0);
+        float sum = 0;
+#pragma unroll 4
+        for (int part = warp; part < parts; part += kSplitWarps) {
+            const float2 of_part = args.tops[first + part];
+            const float factor = factor_of(of_part.x, top, half.log2_scale);
+            sum = __fmaf_rn(of_part.y, factor, sum);
+            if (column < kDim)
+                add_times(o, *reinterpret_cast<const float4*>(args.sums + (first + part) * kDim + column), factor);
+        }
+        if (column < kDim) *reinterpret_cast<float4*>(&sums[warp][column]) = o;
+        if (lane == 0) weights[warp] = sum;
+    }
+    __syncthreads();
+    const int column = static_cast<int>(threadIdx.x) * 4;
+    if (column >= kDim) return;
+    float4 o = make_float4(0, 0, 0, 0);
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kSplitWarps; ++i) {
+        sum = __fadd_rn(sum, weights[i]);
+        add_times(o, *reinterpret_cast<const float4*>(&sums[i][column]), 1);
+    }
+    store_output<Number>(args, row, column, o, top, sum);
+#else
+    __trap();
+#endif
+}
+
+template <class Number, class Work>
+auto with_rows(int64_t dim, int64_t rows, const Work& work) {
+    if (dim > 128) return work(SplitTile<Number, 256, 1>());
+    if (dim > 64) return rows > 16 ? work(SplitTile<Number, 128, 2>()) : work(SplitTile<Number, 128, 1>());
+    return rows > 16 ? work(SplitTile<Number, 64, 2>()) : work(SplitTile<Number, 64, 1>());
+}
+
+template <class Work>
+auto with_tile(const Problem& problem, const Work& work) {
+    const int64_t rows = problem.heads / problem.kv_heads * problem.queries;
+    return problem.element == Element::bf16 ? with_rows<Bf16>(problem.dim, rows, work)
+                                            : with_rows<Fp16>(problem.dim, rows, work);
+}
+
+template <class T>
+void launch_tile(SplitArgs args, cudaStream_t stream) {
+    const Args& half = args.half;
+    const int64_t rows = half.units() * half.queries;
+    args.tops = reinterpret_cast<float2*>(args.sums + rows * args.parts * T::kDim);
+    args.row_blocks = static_cast<int>((args.group * half.queries + T::kRows - 1) / T::kRows);
+    const int64_t units = half.batches * half.kv_heads * args.row_blocks;
+    args.units = static_cast<unsigned>(units);
+    // Blocks of parts that a sequence does not have end at once, but they take time when they are many.
+    constexpr int64_t kMostBlocks = 16384;
+    args.slots = static_cast<int>(std::clamp<int64_t>(kMostBlocks / units, 1, args.parts));
+    constexpr size_t kBytes = sizeof(typename T::Memory);
+    const auto kernel = split_kernel<T>;
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    kernel<<<args.units* static_cast<unsigned>(args.slots), kMmaThreads, kBytes, stream>>>(args);
+    HW4_CUDA_LAUNCHED("split_kernel");
+    if (args.parts == 1) return;
+    split_fold_kernel<typename T::Number, T::kDim><<<static_cast<unsigned>(rows), kMmaThreads, 0, stream>>>(args);
+    HW4_CUDA_LAUNCHED("split_fold_kernel");
+}
+
+SplitArgs split_args(const Launch& launch) {
+    SplitArgs args{};
+    args.half = args_of(launch);
+    args.lengths = launch.lengths;
+    args.sums = static_cast<float*>(launch.scratch);
+    args.group = static_cast<int>(args.half.heads / args.half.kv_heads);
+    args.parts = parts_of(static_cast<int>(args.half.keys));
+    return args;
+}
+
+} // namespace
+
+void launch_split(const Launch& launch, cudaStream_t stream) {
+    with_tile(launch.problem, [&](auto tile) { launch_tile<decltype(tile)>(split_args(launch), stream); });
+}
+
+Plan plan_split(const Problem& problem) {
+    return with_tile(problem, [&](auto tile) {
+        using T = decltype(tile);
+        Plan plan;
+        const int64_t rows = problem.units() * problem.queries;
+        constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+        plan.why_not = why_too_long(problem);
+        if (plan.why_not.empty() && rows > kMostBlocks)
+            plan.why_not =
+                "takes up to " + std::to_string(kMostBlocks) + " query rows, this case has " + std::to_string(rows);
+        plan.shared_bytes = sizeof(typename T::Memory);
+        const int64_t parts = plan.why_not.empty() ? parts_of(static_cast<int>(problem.keys)) : 0;
+        if (parts > 1)
+            plan.scratch_bytes = static_cast<size_t>(rows * parts) * (T::kDim * sizeof(float) + sizeof(float2));
+        return plan;
+    });
+}
+
+} // namespace hw4::gpu::half_forward

@@ -1,0 +1,218 @@
+// A part of the keys of a few query rows, as split_half.cu's blocks have it: which rows and keys, and a warp's way
+// through its tiles.
+#pragma once
+
+#include "src/gpu/half/forward/mma_rows.cuh"
+#include "src/gpu/half/forward/output_rows.cuh"
+#include "src/gpu/half/forward/split_parts.h"
+
+namespace hw4::gpu::half_forward {
+
+constexpr int kSplitWarps = kMmaThreads / kWarpSize;
+
+template <class Number_, int kDim_, int kRowTiles_, int kStages_ = kDim_ == 256 ? 2 : 3,
+          int kBlocks_ = kDim_ == 256 ? 1 : 2>
+struct SplitTile {
+    using Number = Number_;
+    static constexpr int kDim = kDim_; // smaller ones have columns of zeros
+    static constexpr int kRowTiles = kRowTiles_;
+    static constexpr int kRows = 16 * kRowTiles;
+    static constexpr int kKeys = kDim == 64 ? 32 : 16;
+    static constexpr int kStages = kStages_;
+    static constexpr int kBlocks = kBlocks_; // of a multiprocessor
+
+    struct Stage {
+        alignas(16) uint16_t keys[kKeys][kDim + 8];
+        alignas(16) uint16_t values[kKeys][kDim + 8];
+    };
+    // What the warps have for a part: with rows this far apart, stores of pairs are without bank conflicts.
+    struct Merge {
+        alignas(16) float sums[kSplitWarps][kRows][kDim + 8];
+        float top[kSplitWarps][kRows];
+        float sum[kSplitWarps][kRows];
+    };
+    union Memory {
+        Stage stages[kSplitWarps][kStages];
+        Merge merge;
+    };
+};
+
+struct SplitArgs {
+    Args half;
+    const int32_t* lengths; // [batch]; null: all have half.keys
+    float* sums;            // [row][part][kDim], rows as [batch][head][query]
+    float2* tops;           // [row][part]: the largest score, the sum of the weights
+    unsigned units;         // blocks of rows
+    int row_blocks;         // for a head of K and V
+    int group;              // heads that share it
+    int parts;              // of half.keys
+    int slots;              // a block takes every so many-th part
+};
+
+// A query row, and how many keys it sees.
+struct SplitRow {
+    int64_t batch, head, query;
+    int seen;
+};
+
+// Rows of a head of K and V count its heads of queries one after the other.
+__device__ __forceinline__ SplitRow row_at(const SplitArgs& args, int64_t batch, int64_t kv_head, int row) {
+    const Args& half = args.half;
+    const int queries = static_cast<int>(half.queries);
+    const int all = static_cast<int>(half.keys);
+    const int keys = args.lengths == nullptr ? all : min(max(args.lengths[batch], 0), all);
+    const int query = row % queries;
+    const int seen = half.sight.more == 0 ? keys : keys - all + static_cast<int>(half.sight.first) + query;
+    return {batch, kv_head * args.group + row / queries, query, max(seen, 0)};
+}
+
+// Rows that share a head of K and V, as one block has them.
+struct SplitUnit {
+    int64_t batch, kv_head;
+    int first; // row
+    int rows;
+    int seen; // keys that the rows see at most
+
+    __device__ SplitUnit(const SplitArgs& args, unsigned index, int most_rows) {
+        const unsigned head = index / static_cast<unsigned>(args.row_blocks);
+        batch = head / static_cast<unsigned>(args.half.kv_heads);
+        kv_head = head % static_cast<unsigned>(args.half.kv_heads);
+        first = static_cast<int>(index % static_cast<unsigned>(args.row_blocks)) * most_rows;
+        const int queries = static_cast<int>(args.half.queries);
+        rows = min(most_rows, args.group * queries - first);
+        const int last = first + rows - 1;
+        seen = row_at(args, batch, kv_head, first / queries == last / queries ? last : queries - 1).seen;
+    }
+};
+
+// A warp's way through its tiles of a part.
+template <class T>
+class SplitWarp {
+public:
+    using Number = typename T::Number;
+
+    __device__ SplitWarp(const SplitArgs& args, const SplitUnit& unit) : args_(args), unit_(unit) {
+        const Operand& k = args.half.k;
+        const Operand& v = args.half.v;
+        keys_ = static_cast<const uint16_t*>(k.at) + unit.batch * k.batch + unit.kv_head * k.head;
+        values_ = static_cast<const uint16_t*>(v.at) + unit.batch * v.batch + unit.kv_head * v.head;
+#pragma unroll
+        for (int i = 0; i < 2 * T::kRowTiles; ++i) load_query(i / 2, i % 2);
+    }
+
+    // The part's keys from `begin` to before `end`, through the warp's ring.
+    __device__ void run(typename T::Stage (&ring)[T::kStages], int begin, int end) {
+#pragma unroll
+        for (int tile = 0; tile < T::kRowTiles; ++tile) {
+            rows[tile] = RunningRows();
+#pragma unroll
+            for (int i = 0; i < T::kDim / 2; ++i) o[tile][i] = 0;
+        }
+        constexpr int kStep = kSplitWarps * T::kKeys;
+        const int first = begin + static_cast<int>(threadIdx.x / kWarpSize) * T::kKeys;
+#pragma unroll
+        for (int stage = 0; stage < T::kStages; ++stage) copy(ring[stage], first + stage * kStep, end);
+        int stage = 0;
+        for (int key = first; key < end; key += kStep) {
+            wait_for_copies<T::kStages - 1>();
+            __syncwarp(); // the other lanes' copies too
+            compute(ring[stage], key);
+            __syncwarp(); // all lanes have done with the tile
+            copy(ring[stage], key + T::kStages * kStep, end);
+            stage = stage + 1 == T::kStages ? 0 : stage + 1;
+        }
+        finish_copies();
+    }
+
+    RunningRows rows[T::kRowTiles];
+    float o[T::kRowTiles][T::kDim / 2];
+
+private:
+    static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x % kWarpSize); }
+
+    // A lane's words of a query row, as the left operand of mma.sync, and how many keys it sees from the lane's first
+    // column on.
+    __device__ __forceinline__ void load_query(int tile, int half) {
+        const int row = tile * 16 + half * 8 + lane() / 4;
+        const bool exists = row < unit_.rows;
+        const SplitRow at = row_at(args_, unit_.batch, unit_.kv_head, unit_.first + (exists ? row : 0));
+        seen_[tile][half] = exists ? at.seen - lane() % 4 * 2 : 0;
+        const Operand& q = args_.half.q;
+        const uint16_t* const from =
+            static_cast<const uint16_t*>(q.at) + at.batch * q.batch + at.head * q.head + at.query * q.row;
+#pragma unroll
+        for (int column = 0; column < T::kDim; column += 8) {
+            const bool there = exists && column < args_.half.dim;
+            q_[tile][column / 16][column / 8 % 2 * 2 + half] =
+                there ? *reinterpret_cast<const uint32_t*>(from + column + lane() % 4 * 2) : 0u;
+        }
+    }
+
+    // A tile from `first` on; keys from `end` on are zeros.
+    __device__ __forceinline__ void copy(typename T::Stage& to, int first, int end) const {
+        constexpr int kPieces = T::kDim / 8;
+        constexpr int kTogether = kWarpSize / kPieces; // rows
+        const int column = lane() % kPieces * 8;
+        if (first < end) {
+#pragma unroll
+            for (int i = 0; i < T::kKeys; i += kTogether) {
+                const int row = i + lane() / kPieces;
+                const int64_t key = first + row;
+                const bool there = key < end && column < args_.half.dim;
+                copy_async<16>(&to.keys[row][column], keys_ + key * args_.half.k.row + column, there);
+                copy_async<16>(&to.values[row][column], values_ + key * args_.half.v.row + column, there);
+            }
+        }
+        end_group_of_copies();
+    }
+
+    __device__ __forceinline__ void compute(const typename T::Stage& stage, int first) {
+        float s[T::kRowTiles][T::kKeys / 2];
+#pragma unroll
+        for (int tile = 0; tile < T::kRowTiles; ++tile)
+#pragma unroll
+            for (int i = 0; i < T::kKeys / 2; ++i) s[tile][i] = 0;
+#pragma unroll
+        for (int column = 0; column < T::kDim; column += 16)
+#pragma unroll
+            for (int key = 0; key < T::kKeys; key += 16) {
+                uint32_t b[4];
+                load_matrices<false>(b, &stage.keys[key + lane() % 8 + lane() / 16 * 8][column + lane() / 8 % 2 * 8]);
+#pragma unroll
+                for (int tile = 0; tile < T::kRowTiles; ++tile) {
+                    Number::multiply(s[tile] + key / 2, q_[tile][column / 16], b[0], b[1]);
+                    Number::multiply(s[tile] + key / 2 + 4, q_[tile][column / 16], b[2], b[3]);
+                }
+            }
+        uint32_t p[T::kRowTiles][T::kKeys / 16][4];
+#pragma unroll
+        for (int tile = 0; tile < T::kRowTiles; ++tile) {
+            hide_unseen(s[tile], seen_[tile][0] - first, seen_[tile][1] - first);
+            float factor[2];
+            const bool raised = rows[tile].weigh(s[tile], args_.half.log2_scale, factor);
+            if (__any_sync(kAllLanes, raised)) multiply_rows(o[tile], factor);
+            pack_weights<Number>(p[tile], s[tile]);
+        }
+#pragma unroll
+        for (int key = 0; key < T::kKeys; key += 16)
+#pragma unroll
+            for (int column = 0; column < T::kDim; column += 16) {
+                uint32_t b[4];
+                load_matrices<true>(b, &stage.values[key + lane() % 16][column + lane() / 16 * 8]);
+#pragma unroll
+                for (int tile = 0; tile < T::kRowTiles; ++tile) {
+                    Number::multiply(o[tile] + column / 2, p[tile][key / 16], b[0], b[1]);
+                    Number::multiply(o[tile] + column / 2 + 4, p[tile][key / 16], b[2], b[3]);
+                }
+            }
+    }
+
+    const SplitArgs& args_;
+    const SplitUnit& unit_;
+    const uint16_t* keys_;
+    const uint16_t* values_;
+    uint32_t q_[T::kRowTiles][T::kDim / 16][4];
+    int seen_[T::kRowTiles][2];
+};
+
+} // namespace hw4::gpu::half_forward
