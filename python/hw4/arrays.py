@@ -20,25 +20,39 @@ def _set(place, array):
     shapes.set_tensor(place, array.ctypes.data, [s // array.itemsize for s in array.strides])
 
 
-def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None):
+def _integers(name, values):
+    values = numpy.asarray(values)
+    if values.dtype.kind not in "iu":
+        raise ValueError(f"{name} are of {values.dtype}: need integers")
+    return values
+
+
+def _table(pages):
+    """One that int32 lacks stays out of range."""
+    return numpy.ascontiguousarray(_integers("pages", pages).clip(-1, 2**31 - 1), numpy.int32)
+
+
+def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None, pages=None):
     arrays = [q, k, v]
     if not all(isinstance(array, numpy.ndarray) for array in arrays):
         raise TypeError("q, k, v: need three torch tensors or three numpy arrays")
     if any(array.dtype != q.dtype for array in arrays) or q.dtype not in ELEMENTS:
         raise ValueError(f"q, k, v are of {q.dtype}, {k.dtype}, {v.dtype}: need float32 or float16, the same for all")
-    sizes = shapes.sizes_of(q.shape, k.shape, v.shape)
+    pages = None if pages is None else _table(pages)
+    sizes = shapes.sizes_of(q.shape, k.shape, v.shape) if pages is None else shapes.paged_sizes(
+        q.shape, k.shape, v.shape, pages.shape)
     element = ELEMENTS[q.dtype]
     q, k, v = map(_rows, arrays)
     o = numpy.empty(q.shape, q.dtype)
     call = library.new_call(shapes.contract_for(contract, element), library.FORWARD, element, causal, library.HOST, sizes,
                             shapes.scale_for(scale))
     if lengths is not None:
-        lengths = numpy.asarray(lengths)
-        if lengths.dtype.kind not in "iu":
-            raise ValueError(f"lengths are of {lengths.dtype}: need integers")
-        shapes.require_lengths(lengths.shape, lengths.tolist(), q.shape[0], k.shape[-2])
+        lengths = _integers("lengths", lengths)
+        shapes.require_lengths(lengths.shape, lengths.tolist(), q.shape[0], sizes[4])
         lengths = numpy.ascontiguousarray(lengths, numpy.int32)
         call.lengths = lengths.ctypes.data
+    if pages is not None:
+        shapes.set_pages(call, pages.ctypes.data, pages.shape[1], k.shape)
     for place, array in ((call.q, q), (call.k, k), (call.v, v), (call.o, o)):
         _set(place, array)
     lse = numpy.empty(q.shape[:-1], numpy.float32) if return_lse else None
@@ -47,3 +61,34 @@ def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=
         library.check(call)
     library.run(call)
     return (o, lse) if return_lse else o
+
+
+def append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
+    arrays = [k, v, k_cache, v_cache] + ([] if q is None else [q])
+    if any(array.dtype != k.dtype for array in arrays) or k.dtype not in ELEMENTS:
+        raise ValueError(f"arrays are of {', '.join(str(a.dtype) for a in arrays)}: need float32 or float16, the same for all")
+    if any(_rows(cache) is not cache for cache in (k_cache, v_cache)):
+        raise ValueError("k_cache and v_cache: need arrays whose rows have neighbouring columns")
+    pages = None if pages is None else _table(pages)
+    if rope is not None and (rope.dtype != numpy.float32 or not rope.flags.c_contiguous):
+        raise ValueError("rope: need float32 numbers without gaps, as hw4.rope_table makes them")
+    sizes = shapes.append_sizes(k.shape, v.shape, k_cache.shape, v_cache.shape, pages if pages is None else pages.shape,
+                                rope if rope is None else rope.shape, q if q is None else q.shape)
+    lengths = _integers("lengths", lengths)
+    shapes.require_lengths(lengths.shape, lengths.tolist(), sizes[0], sizes[3], sizes[2])
+    lengths = numpy.ascontiguousarray(lengths, numpy.int32)
+    call = shapes.new_append(ELEMENTS[k.dtype], library.HOST, sizes, rope if rope is None else rope.shape,
+                             0 if q is None else q.shape[1], interleaved)
+    call.lengths, call.rope = lengths.ctypes.data, rope if rope is None else rope.ctypes.data
+    if pages is not None:
+        shapes.set_pages(call, pages.ctypes.data, pages.shape[1], k_cache.shape)
+    k, v = _rows(k), _rows(v)
+    places = [(call.k, k), (call.v, v), (call.k_cache, k_cache), (call.v_cache, v_cache)]
+    if q is not None:
+        q = _rows(q)
+        out = numpy.empty(q.shape, q.dtype)
+        places += [(call.q, q), (call.q_out, out)]
+    for place, array in places:
+        _set(place, array)
+    library.append(call)
+    return None if q is None else out

@@ -26,6 +26,48 @@ def sizes_of(q, k, v):
     return q[0], heads, kv_heads, q[-2], k[-2], q[-1]
 
 
+def paged_sizes(q, k, v, table):
+    """sizes_of a call with pages: k and v are (pages, H_kv, page_keys, d), the table is (B, columns)."""
+    k, v, table = tuple(k), tuple(v), tuple(table)
+    if len(k) != 4 or len(v) != 4 or len(table) != 2:
+        raise ValueError(f"k, v, pages have shapes {k}, {v}, {table}: need (pages, H_kv, page_keys, d) and (B, columns)")
+    keys = table[1] * k[2]
+    return sizes_of(q, (table[0], k[1], keys, k[3]), (table[0], v[1], table[1] * v[2], v[3]))
+
+
+def set_pages(call, pointer, columns, k):
+    """The fields of a library.Call or AppendCall; k is the shape of the pages."""
+    call.pages, call.page_columns, call.page_count, call.page_keys = pointer, columns, k[0], k[2]
+
+
+def append_sizes(k, v, k_cache, v_cache, table, rope, q):
+    """(batches, heads of k, tokens, room, dim) of the shapes of an append; table, rope and q may be None."""
+    k, v, k_cache, v_cache = tuple(k), tuple(v), tuple(k_cache), tuple(v_cache)
+    if len(k) != 4 or k != v or min(k) < 1:
+        raise ValueError(f"k and v have shapes {k} and {v}: need (B, H_kv, n, d), the same for both")
+    if len(k_cache) != 4 or k_cache != v_cache or k_cache[1::2] != k[1::2] or (table is None and k_cache[0] != k[0]):
+        raise ValueError(f"k has shape {k}, the caches {k_cache} and {v_cache}: need " +
+                         (f"({k[0]}, {k[1]}, capacity, {k[3]})" if table is None else f"(pages, {k[1]}, page_keys, {k[3]})"))
+    if table is not None and (len(table) != 2 or table[0] != k[0]):
+        raise ValueError(f"pages have shape {tuple(table)}: need ({k[0]}, columns)")
+    room = k_cache[2] if table is None else table[1] * k_cache[2]
+    if rope is not None:
+        if len(rope) != 3 or rope[1] * 2 != k[3] or rope[2] != 2:
+            raise ValueError(f"rope has shape {tuple(rope)}: need (positions, {k[3]} / 2, 2), as hw4.rope_table makes it")
+        room = min(room, rope[0])
+    if q is not None and (rope is None or len(q) != 4 or q[0] != k[0] or tuple(q[2:]) != k[2:]):
+        raise ValueError(f"q has shape {tuple(q)}: need ({k[0]}, H, {k[2]}, {k[3]}), and rope")
+    return k[0], k[1], k[2], room, k[3]
+
+
+def new_append(element, place, sizes, rope, heads, interleaved):
+    call = library.AppendCall(size=library.ctypes.sizeof(library.AppendCall), element=element, place=place,
+                              rope_layout=int(interleaved), heads=heads)
+    call.batches, call.kv_heads, call.tokens, call.keys, call.dim = sizes
+    call.rope_positions = 0 if rope is None else rope[0]
+    return call
+
+
 def contract_for(contract, element):
     if contract is None:
         return DEFAULT_CONTRACT[element]
@@ -43,13 +85,13 @@ def scale_for(scale):
     return float(scale)
 
 
-def require_lengths(shape, values, batches, capacity):
+def require_lengths(shape, values, batches, capacity, least=1):
     """`values` are the lengths, or None where they are on a GPU."""
     if tuple(shape) != (batches,):
         raise ValueError(f"lengths have shape {tuple(shape)}: need ({batches},), one for each sequence")
     for batch, length in enumerate(values or ()):
-        if not 1 <= length <= capacity:
-            raise library.Error(65, f"lengths: batch {batch} has {length} keys, need 1 to {capacity}")
+        if not least <= length <= capacity:
+            raise library.Error(65, f"lengths: batch {batch} has {length} keys, need {least} to {capacity}")
 
 
 def require_backward(contract):

@@ -27,8 +27,12 @@ const std::vector<Kernel>& kernels() {
     static const Needs kHopperBf16 = with_elements(kHopperMasked, kBf16Only, kPiece);
     static const Needs kAmpereFp16 = with_elements(kAmpereMasked, kFp16Only, kPiece);
     static const Needs kHopperFp16 = with_elements(kHopperMasked, kFp16Only, kPiece);
-    static constexpr Needs kSplit = {
-        .arch = 80, .masks = kEveryMask, .elements = kEveryElement, .row_bytes = kPiece, .lengths = true};
+    static constexpr Needs kSplit = {.arch = 80,
+                                     .masks = kEveryMask,
+                                     .elements = kEveryElement,
+                                     .row_bytes = kPiece,
+                                     .lengths = true,
+                                     .pages = true};
     static const std::vector<Kernel> table = {
         {"plain_rows", "the baseline: a warp for each query row, straight from global memory", &kForward, &kF32, kAny,
          plan_rows, launch_plain_rows},

@@ -30,7 +30,8 @@ CONTRACTS = {"f32": (0, 1), "fixed": (0,), "fixed16": (0,), "bf16": (0, 1), "fp1
 # batches, heads, kv_heads, queries, keys, dim
 SHAPES = [(1, 1, 1, 1, 1, 1), (2, 2, 1, 33, 70, 33), (1, 2, 2, 130, 64, 64), (2, 4, 2, 40, 40, 256)]
 ARGUMENTS = {0: (("q", "k", "v"), ("o",)), 1: (("q", "k", "v", "d_o"), ("dq", "dk", "dv"))}
-EXPORTED = {"hw4_plan", "hw4_run", "hw4_check", "hw4_error", "hw4_gpu", "hw4_abi", "hw4_version", "hw4_revision"}
+EXPORTED = {"hw4_plan", "hw4_run", "hw4_check", "hw4_append", "hw4_rope_table", "hw4_error", "hw4_gpu", "hw4_abi",
+            "hw4_version", "hw4_revision"}
 KEYS = {"k", "v", "dk", "dv"}
 
 

@@ -288,7 +288,7 @@ class OperatorTest(unittest.TestCase):
         torch.library.opcheck(torch.ops.hw4.attention.default, (*inputs[:3], True, "f32", 0.3, False))
         lengths = torch.tensor([11])
         for lse in (False, True):
-            torch.library.opcheck(torch.ops.hw4.decode.default, (*inputs[:3], lengths, True, "f32", 0.3, lse, True))
+            torch.library.opcheck(torch.ops.hw4.decode.default, (*inputs[:3], lengths, None, True, "f32", 0.3, lse, True))
         compiled = torch.compile(lambda *a: hw4.attention(*a, causal=True), fullgraph=True, backend="aot_eager")
         decode = torch.compile(hw4.decode, fullgraph=True, backend="aot_eager")
         inputs = (*drawn((2, 4, 2, 1, 9, 8)), torch.tensor([9, 4], dtype=torch.int32))
