@@ -43,7 +43,7 @@ struct Problem {
     Problem of_keys(int64_t count) const {
         Problem part = *this;
         part.keys = count;
-        part.by_lengths = false;
+        part.by_lengths = part.by_pages = false;
         return part;
     }
 

@@ -239,7 +239,10 @@ private:
         if (item < items) {
             const int key = (first_segment + item / 2) * kSegmentKeys;
             if (item % 2 == 0) find_pages(key);
-            copy_segment(memory_.stages[item % T::kStages], item % 2 == 0 ? k_ : v_, key, keys_ - key);
+            // By value, field by field: a choice between the two objects would keep them in local memory.
+            const bool is_k = item % 2 == 0;
+            const Source source{is_k ? k_.at : v_.at, is_k ? k_.stride : v_.stride, is_k ? k_.page : v_.page};
+            copy_segment(memory_.stages[item % T::kStages], source, key, keys_ - key);
         }
         end_group_of_copies();
     }
@@ -251,8 +254,7 @@ private:
 
     // ---- A unit's beginning
 
-    // Inlined, as compute() is: a call puts this object into local memory.
-    __device__ __forceinline__ void begin_unit(const Unit& unit, int from, int to, bool assumes) {
+    __device__ void begin_unit(const Unit& unit, int from, int to, bool assumes) {
         __syncthreads(); // all have done with what was there
         keys_ = static_cast<int>(args_.keys_of(unit.batch));
         batch_ = unit.batch;
@@ -339,7 +341,7 @@ private:
 
     // ---- Segments
 
-    __device__ __forceinline__ void compute(int from, int to, bool keeps) {
+    __device__ void compute(int from, int to, bool keeps) {
         const int items = (to - from) * 2;
         for (int item = 0; item < items; item += 2) {
             const int segment = from + item / 2;
