@@ -81,11 +81,11 @@ typedef struct hw4_call {
     const int32_t* lengths;
     /* Null: the keys of a batch follow one another. Else k and v are (page_count, kv_heads, page_keys, dim), the batch
      * of their hw4_tensor is the stride of a page, and this is a table [batch][page_columns]: key j of a batch is row
-     * j % page_keys of page pages[batch][j / page_keys]. With lengths alone; keys is at most page_columns * page_keys.
+     * j % page_keys of page pages[batch][j / page_keys]. Needs lengths; keys is at most page_columns * page_keys;
      * page_keys is 16, 32, 64, 128 or 256. No byte depends on where pages lie, entries behind a batch's last key are
-     * not read, and batches may share pages. Where the table is and who checks its indexes is as with lengths:
-     * hw4_run() on a GPU takes page 0 for an index out of range. On the host, the keys of every batch are copied into
-     * the workspace first. A GPU needs rows of a multiple of 16 bytes. */
+     * not read, and batches may share pages. Host memory for HW4_HOST, and checked; device memory for HW4_DEVICE:
+     * hw4_check() checks the entries, hw4_run() takes page 0 for one that is out of range. On the host, the keys of
+     * every batch are copied into the workspace first. A GPU needs rows of a multiple of 16 bytes. */
     const int32_t* pages;
     int64_t page_keys, page_columns, page_count;
     hw4_tensor q, k, v;

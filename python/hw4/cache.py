@@ -27,14 +27,14 @@ class Cache:
         shape = (batches, heads, capacity, dim) if pages is None else (pages, heads, page_keys, dim)
         columns = None if pages is None else -(-capacity // page_keys)
         if torch is not None and isinstance(dtype, torch.dtype):
-            self._module, place = torch, {"device": device}
+            self._module, self._place = torch, {"device": device}
         else:
             import numpy
-            self._module, place = numpy, {}
+            self._module, self._place = numpy, {}
         zeros, int32 = self._module.zeros, self._module.int32
-        self.k, self.v = (zeros(shape, dtype=dtype, **place) for _ in range(2))
-        self.lengths = zeros(batches, dtype=int32, **place)
-        self.pages = None if pages is None else zeros((batches, columns), dtype=int32, **place)
+        self.k, self.v = (zeros(shape, dtype=dtype, **self._place) for _ in range(2))
+        self.lengths = zeros(batches, dtype=int32, **self._place)
+        self.pages = None if pages is None else zeros((batches, columns), dtype=int32, **self._place)
         self._capacity, self._page_keys = capacity, page_keys
         self._filled = [0] * batches                # tokens, as .lengths has them, which are not read from a GPU
         self._taken = [[] for _ in range(batches)]  # pages of each sequence
@@ -68,15 +68,15 @@ class Cache:
                 entries.append((at, len(self._taken[at]), self._free.pop()))
                 self._taken[at].append(entries[-1][2])
         if entries:
-            place = {"device": self.k.device} if hasattr(self.k, "is_cuda") else {}
-            rows, columns, new = (self._module.asarray(list(each), **place) for each in zip(*entries))
-            self.pages[rows, columns] = new.to(self._module.int32) if place else new
+            rows, columns, new = (self._module.asarray(each, dtype=kind, **self._place) for each, kind in zip(
+                zip(*entries), (self._module.int64, self._module.int64, self._module.int32)))
+            self.pages[rows, columns] = new
 
     def append(self, k, v, sequences=None, rope=None, q=None, interleaved=False):
         """Puts n new rows, (B, H_kv, n, d), after those of each sequence; with a list of sequences, after theirs alone.
         rope, q and interleaved are as in hw4.append. Returns what decode takes: .k, .v, .lengths, .pages of all, after
         the rotated q where there is one."""
-        import hw4
+        from . import append
         _, heads, _, dim = self.k.shape
         every, sequences = sequences is None, self._sequences(sequences)
         shape = tuple(k.shape)
@@ -95,9 +95,9 @@ class Cache:
         for rows, at in places:
             self.lengths[at] += shape[2]
             caches = (self.k[at], self.v[at]) if self.pages is None else (self.k, self.v)
-            turned.append(hw4.append(k[rows], v[rows], *caches, self.lengths[at],
-                                     None if self.pages is None else self.pages[at], rope,
-                                     None if q is None else q[rows], interleaved))
+            turned.append(append(k[rows], v[rows], *caches, self.lengths[at],
+                                 None if self.pages is None else self.pages[at], rope, None if q is None else q[rows],
+                                 interleaved))
         kept = self.k, self.v, self.lengths, self.pages
         return kept if q is None else (self._module.concatenate(turned), *kept)
 

@@ -167,18 +167,20 @@ def _int32(tensor, most, device):
     return tensor.to(device, torch.int32).contiguous()
 
 
-def _pages(table, pages, device):
-    """The table as the library takes it, and the pages themselves where they can be read as they are."""
-    if table is not None and any(_rows(tensor) is not tensor for tensor in pages):
-        raise ValueError("k and v in pages: need tensors whose rows have neighbouring columns and begin at 16 bytes")
-    return None if table is None else _int32(table, pages[0].shape[0], device)
+def _require_rows(tensors):
+    """Of caches, which are not copied."""
+    if any(_rows(tensor) is not tensor for tensor in tensors):
+        raise ValueError("caches: need tensors whose rows have neighbouring columns and begin at 16 bytes")
 
 
 def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, pages: Optional[Tensor], causal: bool, contract: str,
             scale: float, lse: bool, check: bool) -> Tuple[Tensor, Tensor]:
     batches, _, _, _, capacity, _ = _decode_sizes(q, k, v, pages)
     shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), batches, capacity)
-    lengths, pages = _int32(lengths, capacity, q.device), _pages(pages, (k, v), q.device)
+    lengths = _int32(lengths, capacity, q.device)
+    if pages is not None:
+        _require_rows((k, v))
+        pages = _int32(pages, k.shape[0], q.device)
     o, sums, _ = _outputs(q, lse, False)
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None, None, check, scale,
          lengths, pages)
@@ -193,13 +195,13 @@ def _append(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Ten
         with torch.cuda.device(k.device):
             return _append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved)
     shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), sizes[0], sizes[3], sizes[2])
-    if _rows(k_cache) is not k_cache or _rows(v_cache) is not v_cache:
-        raise ValueError("k_cache and v_cache: need tensors whose rows have neighbouring columns and begin at 16 bytes")
-    lengths, pages = _int32(lengths, sizes[3], k.device), _pages(pages, (k_cache, v_cache), k.device)
+    _require_rows((k_cache, v_cache))
+    lengths = _int32(lengths, sizes[3], k.device)
     call = shapes.new_append(ELEMENTS[k.dtype], library.DEVICE if k.is_cuda else library.HOST, sizes, shape_of(rope),
                              0 if q is None else q.shape[1], interleaved)
     call.lengths, call.rope = lengths.data_ptr(), None if rope is None else rope.data_ptr()
     if pages is not None:
+        pages = _int32(pages, k_cache.shape[0], k.device)
         shapes.set_pages(call, pages.data_ptr(), pages.shape[1], k_cache.shape)
     k, v = _rows(k), _rows(v)
     out = k.new_empty((0,)) if q is None else _output(q)

@@ -39,20 +39,21 @@ struct Choice {
     gpu::Plan plan;
 };
 
+std::string why_none(const Contract& contract, const Problem& problem) {
+    const char* const with = problem.by_pages ? " with pages" : problem.by_lengths ? " with lengths" : "";
+    std::string text = "no GPU kernel takes this problem" + std::string(with) + " under " + contract.name;
+    if (problem.dim > gpu::kMostColumns)
+        return text + ": dim is " + std::to_string(problem.dim) + ", need at most " + std::to_string(gpu::kMostColumns);
+    if (problem.by_pages && problem.stored_row_bytes() % 16 != 0)
+        text += ": rows have " + std::to_string(problem.stored_row_bytes()) + " bytes, need a multiple of 16";
+    return text;
+}
+
 Choice chosen_anew(const Call& call, const gpu::Device& device) {
     const gpu::Kernel* kernel = nullptr;
     if (call.kernel == nullptr) {
         kernel = gpu::choose_kernel(call.problem, device, *call.contract);
-        if (kernel == nullptr)
-            throw Error(ExitCode::bad_data, "no GPU kernel takes this problem" +
-                                                std::string(call.problem.by_pages     ? " with pages"
-                                                            : call.problem.by_lengths ? " with lengths"
-                                                                                      : "") +
-                                                " under " + std::string(call.contract->name) +
-                                                (call.problem.dim > gpu::kMostColumns
-                                                     ? ": dim is " + std::to_string(call.problem.dim) +
-                                                           ", need at most " + std::to_string(gpu::kMostColumns)
-                                                     : ""));
+        if (kernel == nullptr) throw Error(ExitCode::bad_data, why_none(*call.contract, call.problem));
     } else {
         kernel = gpu::find_kernel(call.kernel);
         if (kernel == nullptr || kernel->under != call.contract || kernel->does != call.problem.operation)
