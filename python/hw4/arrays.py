@@ -66,7 +66,7 @@ def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=
 def append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
     arrays = [k, v, k_cache, v_cache] + ([] if q is None else [q])
     if any(array.dtype != k.dtype for array in arrays) or k.dtype not in ELEMENTS:
-        raise ValueError(f"arrays are of {', '.join(str(a.dtype) for a in arrays)}: need float32 or float16, the same for all")
+        raise ValueError(f"arrays are of {', '.join(str(a.dtype) for a in arrays)}: need float32 or float16, all the same")
     if any(_rows(cache) is not cache for cache in (k_cache, v_cache)):
         raise ValueError("k_cache and v_cache: need arrays whose rows have neighbouring columns")
     pages = None if pages is None else _table(pages)

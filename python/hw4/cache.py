@@ -59,8 +59,8 @@ class Cache:
             if self.pages is not None:
                 wanted[at] = -(-total // self._page_keys) - len(self._taken[at])
         if sum(wanted.values()) > len(self._free):
-            raise library.Error(65, f"{tokens} more tokens of {len(sequences)} sequences need {sum(wanted.values())} pages: "
-                                    f"{len(self._free)} of {self.k.shape[0]} are free")
+            raise library.Error(65, f"{tokens} more tokens of {len(sequences)} sequences need {sum(wanted.values())} "
+                                    f"pages: {len(self._free)} of {self.k.shape[0]} are free")
         entries = []
         for at in sequences:
             self._filled[at] += tokens

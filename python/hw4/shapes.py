@@ -47,7 +47,7 @@ def append_sizes(k, v, k_cache, v_cache, table, rope, q):
         raise ValueError(f"k and v have shapes {k} and {v}: need (B, H_kv, n, d), the same for both")
     if len(k_cache) != 4 or k_cache != v_cache or k_cache[1::2] != k[1::2] or (table is None and k_cache[0] != k[0]):
         raise ValueError(f"k has shape {k}, the caches {k_cache} and {v_cache}: need " +
-                         (f"({k[0]}, {k[1]}, capacity, {k[3]})" if table is None else f"(pages, {k[1]}, page_keys, {k[3]})"))
+                         (f"({k[0]}, {k[1]}, capacity" if table is None else f"(pages, {k[1]}, page_keys") + f", {k[3]})")
     if table is not None and (len(table) != 2 or table[0] != k[0]):
         raise ValueError(f"pages have shape {tuple(table)}: need ({k[0]}, columns)")
     room = k_cache[2] if table is None else table[1] * k_cache[2]

@@ -189,15 +189,16 @@ def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, pages: Optional[Te
 
 def _append(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Tensor, pages: Optional[Tensor],
             rope: Optional[Tensor], q: Optional[Tensor], interleaved: bool) -> Tensor:
-    shape_of = lambda tensor: None if tensor is None else tensor.shape
-    sizes = shapes.append_sizes(k.shape, v.shape, k_cache.shape, v_cache.shape, shape_of(pages), shape_of(rope), shape_of(q))
+    rotation = None if rope is None else rope.shape
+    sizes = shapes.append_sizes(k.shape, v.shape, k_cache.shape, v_cache.shape, None if pages is None else pages.shape,
+                                rotation, None if q is None else q.shape)
     if k.is_cuda and k.device.index != torch.cuda.current_device():
         with torch.cuda.device(k.device):
             return _append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved)
     shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), sizes[0], sizes[3], sizes[2])
     _require_rows((k_cache, v_cache))
     lengths = _int32(lengths, sizes[3], k.device)
-    call = shapes.new_append(ELEMENTS[k.dtype], library.DEVICE if k.is_cuda else library.HOST, sizes, shape_of(rope),
+    call = shapes.new_append(ELEMENTS[k.dtype], library.DEVICE if k.is_cuda else library.HOST, sizes, rotation,
                              0 if q is None else q.shape[1], interleaved)
     call.lengths, call.rope = lengths.data_ptr(), None if rope is None else rope.data_ptr()
     if pages is not None:
