@@ -16,8 +16,8 @@ def _rows(array):
     return array if direct else numpy.ascontiguousarray(array)
 
 
-def _set(place, array):
-    shapes.set_tensor(place, array.ctypes.data, [s // array.itemsize for s in array.strides])
+def _strides(array):
+    return [s // array.itemsize for s in array.strides]
 
 
 def _integers(name, values):
@@ -54,7 +54,7 @@ def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=
     if pages is not None:
         shapes.set_pages(call, pages.ctypes.data, pages.shape[1], k.shape)
     for place, array in ((call.q, q), (call.k, k), (call.v, v), (call.o, o)):
-        _set(place, array)
+        shapes.set_tensor(place, array.ctypes.data, _strides(array))
     lse = numpy.empty(q.shape[:-1], numpy.float32) if return_lse else None
     call.lse = None if lse is None else lse.ctypes.data
     if check is not False:
@@ -72,23 +72,13 @@ def append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
     pages = None if pages is None else _table(pages)
     if rope is not None and (rope.dtype != numpy.float32 or not rope.flags.c_contiguous):
         raise ValueError("rope: need float32 numbers without gaps, as hw4.rope_table makes them")
-    sizes = shapes.append_sizes(k.shape, v.shape, k_cache.shape, v_cache.shape, pages if pages is None else pages.shape,
-                                rope if rope is None else rope.shape, q if q is None else q.shape)
+    room = shapes.append_room(k, v, k_cache, v_cache, pages, rope, q)
     lengths = _integers("lengths", lengths)
-    shapes.require_lengths(lengths.shape, lengths.tolist(), sizes[0], sizes[3], sizes[2])
+    shapes.require_lengths(lengths.shape, lengths.tolist(), k.shape[0], room, k.shape[2])
     lengths = numpy.ascontiguousarray(lengths, numpy.int32)
-    call = shapes.new_append(ELEMENTS[k.dtype], library.HOST, sizes, rope if rope is None else rope.shape,
-                             0 if q is None else q.shape[1], interleaved)
-    call.lengths, call.rope = lengths.ctypes.data, rope if rope is None else rope.ctypes.data
-    if pages is not None:
-        shapes.set_pages(call, pages.ctypes.data, pages.shape[1], k_cache.shape)
-    k, v = _rows(k), _rows(v)
-    places = [(call.k, k), (call.v, v), (call.k_cache, k_cache), (call.v_cache, v_cache)]
+    tensors = [_rows(k), _rows(v), k_cache, v_cache]
     if q is not None:
-        q = _rows(q)
-        out = numpy.empty(q.shape, q.dtype)
-        places += [(call.q, q), (call.q_out, out)]
-    for place, array in places:
-        _set(place, array)
-    library.append(call)
-    return None if q is None else out
+        tensors += [_rows(q), numpy.empty(q.shape, q.dtype)]
+    library.append(shapes.append_call(ELEMENTS[k.dtype], library.HOST, room, lambda a: a.ctypes.data, _strides, tensors,
+                                      lengths, pages, rope, interleaved))
+    return None if q is None else tensors[-1]

@@ -40,31 +40,41 @@ def set_pages(call, pointer, columns, k):
     call.pages, call.page_columns, call.page_count, call.page_keys = pointer, columns, k[0], k[2]
 
 
-def append_sizes(k, v, k_cache, v_cache, table, rope, q):
-    """(batches, heads of k, tokens, room, dim) of the shapes of an append; table, rope and q may be None."""
-    k, v, k_cache, v_cache = tuple(k), tuple(v), tuple(k_cache), tuple(v_cache)
-    if len(k) != 4 or k != v or min(k) < 1:
-        raise ValueError(f"k and v have shapes {k} and {v}: need (B, H_kv, n, d), the same for both")
-    if len(k_cache) != 4 or k_cache != v_cache or k_cache[1::2] != k[1::2] or (table is None and k_cache[0] != k[0]):
-        raise ValueError(f"k has shape {k}, the caches {k_cache} and {v_cache}: need " +
-                         (f"({k[0]}, {k[1]}, capacity" if table is None else f"(pages, {k[1]}, page_keys") + f", {k[3]})")
-    if table is not None and (len(table) != 2 or table[0] != k[0]):
-        raise ValueError(f"pages have shape {tuple(table)}: need ({k[0]}, columns)")
-    room = k_cache[2] if table is None else table[1] * k_cache[2]
+def append_room(k, v, k_cache, v_cache, pages, rope, q):
+    """How many tokens a sequence has room for, after a look at the shapes of tensors or arrays. The last three may be
+    None."""
+    rows, cache = tuple(k.shape), tuple(k_cache.shape)
+    if len(rows) != 4 or tuple(v.shape) != rows or min(rows) < 1:
+        raise ValueError(f"k and v have shapes {rows} and {tuple(v.shape)}: need (B, H_kv, n, d), the same for both")
+    batches, heads, tokens, dim = rows
+    if (len(cache) != 4 or tuple(v_cache.shape) != cache or (cache[1], cache[3]) != (heads, dim) or
+            (pages is None and cache[0] != batches)):
+        wanted = f"({batches}, {heads}, capacity" if pages is None else f"(pages, {heads}, page_keys"
+        raise ValueError(f"k has shape {rows}, the caches {cache} and {tuple(v_cache.shape)}: need {wanted}, {dim})")
+    if pages is not None and (len(pages.shape) != 2 or pages.shape[0] != batches):
+        raise ValueError(f"pages have shape {tuple(pages.shape)}: need ({batches}, columns)")
+    room = cache[2] if pages is None else pages.shape[1] * cache[2]
+    if rope is not None and (len(rope.shape) != 3 or rope.shape[1] * 2 != dim or rope.shape[2] != 2):
+        raise ValueError(f"rope has shape {tuple(rope.shape)}: need (positions, {dim} / 2, 2), as hw4.rope_table makes it")
+    if q is not None and (rope is None or len(q.shape) != 4 or q.shape[0] != batches or tuple(q.shape[2:]) != rows[2:]):
+        raise ValueError(f"q has shape {tuple(q.shape)}: need ({batches}, H, {tokens}, {dim}), and rope")
+    return room if rope is None else min(room, rope.shape[0])
+
+
+def append_call(element, place, room, pointer, strides, tensors, lengths, pages, rope, interleaved):
+    """`tensors` are k, v, k_cache, v_cache and, where q is rotated, q and its output; `pointer` and `strides`, in
+    elements, are functions of one."""
+    call = library.AppendCall(size=library.ctypes.sizeof(library.AppendCall), element=element, place=place, keys=room,
+                              rope_layout=int(interleaved), lengths=pointer(lengths))
+    call.batches, call.kv_heads, call.tokens, call.dim = tensors[0].shape
+    for name, tensor in zip(("k", "v", "k_cache", "v_cache", "q", "q_out"), tensors):
+        set_tensor(getattr(call, name), pointer(tensor), strides(tensor))
+    if len(tensors) > 4:
+        call.heads = tensors[4].shape[1]
     if rope is not None:
-        if len(rope) != 3 or rope[1] * 2 != k[3] or rope[2] != 2:
-            raise ValueError(f"rope has shape {tuple(rope)}: need (positions, {k[3]} / 2, 2), as hw4.rope_table makes it")
-        room = min(room, rope[0])
-    if q is not None and (rope is None or len(q) != 4 or q[0] != k[0] or tuple(q[2:]) != k[2:]):
-        raise ValueError(f"q has shape {tuple(q)}: need ({k[0]}, H, {k[2]}, {k[3]}), and rope")
-    return k[0], k[1], k[2], room, k[3]
-
-
-def new_append(element, place, sizes, rope, heads, interleaved):
-    call = library.AppendCall(size=library.ctypes.sizeof(library.AppendCall), element=element, place=place,
-                              rope_layout=int(interleaved), heads=heads)
-    call.batches, call.kv_heads, call.tokens, call.keys, call.dim = sizes
-    call.rope_positions = 0 if rope is None else rope[0]
+        call.rope, call.rope_positions = pointer(rope), rope.shape[0]
+    if pages is not None:
+        set_pages(call, pointer(pages), pages.shape[1], tensors[2].shape)
     return call
 
 

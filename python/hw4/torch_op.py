@@ -189,32 +189,22 @@ def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, pages: Optional[Te
 
 def _append(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Tensor, pages: Optional[Tensor],
             rope: Optional[Tensor], q: Optional[Tensor], interleaved: bool) -> Tensor:
-    rotation = None if rope is None else rope.shape
-    sizes = shapes.append_sizes(k.shape, v.shape, k_cache.shape, v_cache.shape, None if pages is None else pages.shape,
-                                rotation, None if q is None else q.shape)
     if k.is_cuda and k.device.index != torch.cuda.current_device():
         with torch.cuda.device(k.device):
             return _append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved)
-    shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), sizes[0], sizes[3], sizes[2])
+    room = shapes.append_room(k, v, k_cache, v_cache, pages, rope, q)
+    shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), k.shape[0], room, k.shape[2])
     _require_rows((k_cache, v_cache))
-    lengths = _int32(lengths, sizes[3], k.device)
-    call = shapes.new_append(ELEMENTS[k.dtype], library.DEVICE if k.is_cuda else library.HOST, sizes, rotation,
-                             0 if q is None else q.shape[1], interleaved)
-    call.lengths, call.rope = lengths.data_ptr(), None if rope is None else rope.data_ptr()
-    if pages is not None:
-        pages = _int32(pages, k_cache.shape[0], k.device)
-        shapes.set_pages(call, pages.data_ptr(), pages.shape[1], k_cache.shape)
-    k, v = _rows(k), _rows(v)
-    out = k.new_empty((0,)) if q is None else _output(q)
-    places = [(call.k, k), (call.v, v), (call.k_cache, k_cache), (call.v_cache, v_cache)]
+    lengths = _int32(lengths, room, k.device)
+    pages = None if pages is None else _int32(pages, k_cache.shape[0], k.device)
+    tensors = [_rows(k), _rows(v), k_cache, v_cache]
     if q is not None:
-        q = _rows(q)
-        places += [(call.q, q), (call.q_out, out)]
-    for place, tensor in places:
-        shapes.set_tensor(place, tensor.data_ptr(), tensor.stride())
+        tensors += [_rows(q), _output(q)]
+    call = shapes.append_call(ELEMENTS[k.dtype], library.DEVICE if k.is_cuda else library.HOST, room, Tensor.data_ptr,
+                              Tensor.stride, tensors, lengths, pages, rope, interleaved)
     call.stream = _stream(k.device) if k.is_cuda else None
     library.append(call)
-    return out
+    return k.new_empty((0,)) if q is None else tensors[-1]
 
 
 def _gradients_like(tensors):
