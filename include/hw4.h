@@ -79,6 +79,15 @@ typedef struct hw4_call {
      * HW4_DEVICE: hw4_check() checks them, hw4_run() clamps them to 0..keys. Where a row of k and v is no multiple of
      * 16 bytes, a GPU copies all of k and v first, whatever the lengths. */
     const int32_t* lengths;
+    /* Null: the keys of a batch follow one another. Else k and v are (page_count, kv_heads, page_keys, dim), the batch
+     * of their hw4_tensor is the stride of a page, and this is a table [batch][page_columns]: key j of a batch is row
+     * j % page_keys of page pages[batch][j / page_keys]. Needs lengths; keys is at most page_columns * page_keys;
+     * page_keys is 16, 32, 64, 128 or 256. No byte depends on where pages lie, entries behind a batch's last key are
+     * not read, and batches may share pages. Host memory for HW4_HOST, and checked; device memory for HW4_DEVICE:
+     * hw4_check() checks the entries, hw4_run() takes page 0 for one that is out of range. On the host, the keys of
+     * every batch are copied into the workspace first. A GPU needs rows of a multiple of 16 bytes. */
+    const int32_t* pages;
+    int64_t page_keys, page_columns, page_count;
     hw4_tensor q, k, v;
     hw4_tensor o;               /* forward: written. backward: see statistics */
     hw4_tensor d_o, dq, dk, dv; /* backward: d_o is read, the others are written */
@@ -94,6 +103,38 @@ typedef struct hw4_call {
     int32_t threads; /* on the host; 0: one for each processor */
 } hw4_call;
 
+/* hw4_append_call.rope_layout: which two columns of a row are rotated together */
+#define HW4_ROPE_HALVES 0      /* i and i + dim/2 (transformers' default) */
+#define HW4_ROPE_INTERLEAVED 1 /* 2i and 2i + 1 */
+
+/* New rows for a cache. Set all of it to 0, then what you need. */
+typedef struct hw4_append_call {
+    size_t size; /* sizeof(hw4_append_call) */
+    int32_t element, place;
+    int32_t rope_layout;
+    int64_t batches, kv_heads;
+    int64_t tokens;    /* new rows of each batch */
+    int64_t keys, dim; /* rows that a batch has room for, at most page_columns * page_keys; columns */
+    /* [batch]: the keys of each batch AFTER the call, its new ones among them, as hw4_call.lengths: new row i of a
+     * batch becomes key lengths[batch] - tokens + i. Host memory for HW4_HOST: checked, tokens to keys. Device memory
+     * for HW4_DEVICE: a row whose key would not be 0 to keys - 1 is not written. */
+    const int32_t* lengths;
+    hw4_tensor k, v;             /* the new rows, read: (batches, kv_heads, tokens, dim) */
+    hw4_tensor k_cache, v_cache; /* written: (batches, kv_heads, keys, dim), or pages as in hw4_call */
+    /* As in hw4_call. On the host the pages of the new rows are checked; on a GPU a row whose page is out of range is
+     * not written. */
+    const int32_t* pages;
+    int64_t page_keys, page_columns, page_count;
+    /* Null: rows are copied. Else hw4_rope_table() or another of its form, for at least keys positions, where the other
+     * pointers point: new rows of k, and of q, are rotated at the position that is their key's index. float32
+     * arithmetic, x = fma(a, cos, -(b * sin)), y = fma(a, sin, b * cos), rounded once to the element. dim is even. */
+    const float* rope;
+    int64_t rope_positions;
+    int64_t heads;       /* of q; 0: there is no q */
+    hw4_tensor q, q_out; /* with rope alone: (batches, heads, tokens, dim); q_out may be q */
+    void* stream;        /* a cudaStream_t; null: the default stream */
+} hw4_append_call;
+
 /* What a call needs. */
 typedef struct hw4_needs {
     size_t size;            /* sizeof(hw4_needs), set by the caller */
@@ -103,8 +144,8 @@ typedef struct hw4_needs {
     const char* kernel;     /* the kernel that the call runs */
 } hw4_needs;
 
-/* Fills in *needs, or says why the call cannot be computed. It follows no pointer, but lengths, lse, statistics and,
- * under backward, o say by being null or not whether they are asked for or given. */
+/* Fills in *needs, or says why the call cannot be computed. It follows no pointer, but lengths, pages, lse, statistics
+ * and, under backward, o say by being null or not whether they are asked for or given. */
 int hw4_plan(const hw4_call* call, hw4_needs* needs);
 
 /* Computes the call. */
@@ -113,6 +154,15 @@ int hw4_run(const hw4_call* call);
 /* Whether every input of the call is finite and within the contract's range: one pass over the inputs. Returns
  * HW4_BAD_DATA and names the first value or row that is not. On a GPU it waits for the stream. */
 int hw4_check(const hw4_call* call);
+
+/* Writes new rows into a cache, and rotates them (RoPE) if asked. On a GPU it puts one kernel into the stream, needs no
+ * workspace and no plan, and may be captured in a CUDA graph. The rows have the same bytes on every machine. */
+int hw4_append(const hw4_append_call* call);
+
+/* RoPE's table [position][pair][2], positions * dim floats in host memory: cosine and sine of
+ * position * theta^(-2 * pair / dim), each rounded once from doubles that + - * / alone compute: the same bytes on
+ * every machine. theta is 1 to 1e12, positions 1 to 2^20, dim even and at most 65536. */
+int hw4_rope_table(double theta, int64_t positions, int64_t dim, float* table);
 
 /* The sentence of the calling thread's last failed call; "" before one failed. */
 const char* hw4_error(void);

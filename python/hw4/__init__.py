@@ -3,6 +3,7 @@
     o = hw4.attention(q, k, v, causal=True)               # torch tensors on the CPU or a GPU, or numpy arrays
     o, lse = hw4.attention(q, k, v, return_lse=True)
     o = hw4.decode(q, k_cache, v_cache, lengths)          # each sequence has its own length; hw4.Cache keeps them
+    hw4.append(k, v, k_cache, v_cache, lengths, rope=hw4.rope_table(1e4, positions, d))
     with hw4.as_sdpa("f32"): model(x)                     # F.scaled_dot_product_attention is hw4's inside
     hw4.register_transformers()                           # attn_implementation="hw4"
 """
@@ -11,8 +12,8 @@ import sys
 
 from .library import Error, revision, version
 
-__all__ = ["Cache", "Error", "FlashAttention", "as_sdpa", "attention", "decode", "register_transformers", "revision",
-           "version"]
+__all__ = ["Cache", "Error", "FlashAttention", "append", "as_sdpa", "attention", "decode", "register_transformers",
+           "revision", "rope_table", "version"]
 
 
 def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None):
@@ -32,7 +33,8 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
     return arrays.attention(q, k, v, causal, contract, return_lse, check, scale)
 
 
-def decode(q, k_cache, v_cache, lengths, causal=True, scale=None, contract=None, return_lse=False, check=None):
+def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, contract=None, return_lse=False,
+           check=None):
     """attention of n new tokens with caches of keys and values, which hold theirs already. Without gradients.
 
     q is (B, H, n, d), the caches are (B, H_kv, capacity, d); lengths (B), a tensor on the CPU or q's device, an array or
@@ -41,14 +43,46 @@ def decode(q, k_cache, v_cache, lengths, causal=True, scale=None, contract=None,
     sequence, whatever n, the batch or the capacity. bf16 and fp16, for caches of that dtype, are faster; their bytes do
     not depend on n, the batch or the capacity either, but differ from those of attention of many queries on a GPU. fixed
     and fixed16 are refused.
-    Lengths on the CPU have to be 1 to capacity. check is as in attention and checks lengths on a GPU too."""
+    pages (B, columns), integers as lengths: the caches are (pages, H_kv, page_keys, d), page_keys 16, 32, 64, 128 or 256,
+    and token j of sequence b is row j % page_keys of page pages[b][j // page_keys].
+    Lengths on the CPU have to be 1 to capacity. check is as in attention and checks lengths and pages on a GPU too."""
     contract = contract or "f32"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
         from . import torch_op
-        return torch_op.decode(q, k_cache, v_cache, lengths, causal, scale, contract, return_lse, check)
+        return torch_op.decode(q, k_cache, v_cache, lengths, pages, causal, scale, contract, return_lse, check)
     from . import arrays
-    return arrays.attention(q, k_cache, v_cache, causal, contract, return_lse, check, scale, lengths)
+    return arrays.attention(q, k_cache, v_cache, causal, contract, return_lse, check, scale, lengths, pages)
+
+
+def append(k, v, k_cache, v_cache, lengths, pages=None, rope=None, q=None, interleaved=False):
+    """Writes n new rows of each sequence, k and v (B, H_kv, n, d), into the caches that decode takes, of the same dtype.
+
+    lengths are those that decode gets: with the new tokens, whose rows become rows lengths[b] - n to lengths[b] - 1 of
+    sequence b. rope is hw4.rope_table's: then k is rotated at these positions, and q (B, H, n, d), whose rotated rows are
+    returned. interleaved rotates columns 2i and 2i + 1 together instead of i and i + d/2. Bytes are the same on the CPU
+    and a GPU. On a GPU the call waits for nothing and a CUDA graph may capture it; rows that the caches have no place for
+    are left out there, and refused on the CPU. Without gradients."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(k, torch.Tensor):
+        from . import torch_op
+        return torch_op.append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved)
+    from . import arrays
+    return arrays.append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved)
+
+
+def rope_table(theta, positions, dim, device=None):
+    """(positions, dim / 2, 2) float32: cosine and sine of position * theta^(-2i / dim), the same bytes on every machine.
+    A torch tensor where there is a device, otherwise a numpy array."""
+    import ctypes
+    from . import library
+    table = (ctypes.c_float * max(0, positions * dim))()
+    library.rope_table(theta, positions, dim, table)
+    if device is None:
+        import numpy
+        return numpy.frombuffer(table, numpy.float32).reshape(positions, dim // 2, 2)
+    import torch
+    return torch.frombuffer(table, dtype=torch.float32).reshape(positions, dim // 2, 2).to(device)
 
 
 def __getattr__(name):

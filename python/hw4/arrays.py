@@ -16,34 +16,69 @@ def _rows(array):
     return array if direct else numpy.ascontiguousarray(array)
 
 
-def _set(place, array):
-    shapes.set_tensor(place, array.ctypes.data, [s // array.itemsize for s in array.strides])
+def _strides(array):
+    return [s // array.itemsize for s in array.strides]
 
 
-def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None):
+def _integers(name, values):
+    values = numpy.asarray(values)
+    if values.dtype.kind not in "iu":
+        raise ValueError(f"{name} are of {values.dtype}: need integers")
+    return values
+
+
+def _table(pages):
+    """One that int32 lacks stays out of range."""
+    return numpy.ascontiguousarray(_integers("pages", pages).clip(-1, 2**31 - 1), numpy.int32)
+
+
+def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None, pages=None):
     arrays = [q, k, v]
     if not all(isinstance(array, numpy.ndarray) for array in arrays):
         raise TypeError("q, k, v: need three torch tensors or three numpy arrays")
     if any(array.dtype != q.dtype for array in arrays) or q.dtype not in ELEMENTS:
         raise ValueError(f"q, k, v are of {q.dtype}, {k.dtype}, {v.dtype}: need float32 or float16, the same for all")
-    sizes = shapes.sizes_of(q.shape, k.shape, v.shape)
+    pages = None if pages is None else _table(pages)
+    sizes = shapes.sizes_of(q.shape, k.shape, v.shape) if pages is None else shapes.paged_sizes(
+        q.shape, k.shape, v.shape, pages.shape)
     element = ELEMENTS[q.dtype]
     q, k, v = map(_rows, arrays)
     o = numpy.empty(q.shape, q.dtype)
     call = library.new_call(shapes.contract_for(contract, element), library.FORWARD, element, causal, library.HOST, sizes,
                             shapes.scale_for(scale))
     if lengths is not None:
-        lengths = numpy.asarray(lengths)
-        if lengths.dtype.kind not in "iu":
-            raise ValueError(f"lengths are of {lengths.dtype}: need integers")
-        shapes.require_lengths(lengths.shape, lengths.tolist(), q.shape[0], k.shape[-2])
+        lengths = _integers("lengths", lengths)
+        shapes.require_lengths(lengths.shape, lengths.tolist(), q.shape[0], sizes[4])
         lengths = numpy.ascontiguousarray(lengths, numpy.int32)
         call.lengths = lengths.ctypes.data
+    if pages is not None:
+        shapes.set_pages(call, pages.ctypes.data, pages.shape[1], k.shape)
     for place, array in ((call.q, q), (call.k, k), (call.v, v), (call.o, o)):
-        _set(place, array)
+        shapes.set_tensor(place, array.ctypes.data, _strides(array))
     lse = numpy.empty(q.shape[:-1], numpy.float32) if return_lse else None
     call.lse = None if lse is None else lse.ctypes.data
     if check is not False:
         library.check(call)
     library.run(call)
     return (o, lse) if return_lse else o
+
+
+def append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
+    arrays = [k, v, k_cache, v_cache] + ([] if q is None else [q])
+    if any(array.dtype != k.dtype for array in arrays) or k.dtype not in ELEMENTS:
+        raise ValueError(f"arrays are of {', '.join(str(a.dtype) for a in arrays)}: need float32 or float16, all the same")
+    if any(_rows(cache) is not cache for cache in (k_cache, v_cache)):
+        raise ValueError("k_cache and v_cache: need arrays whose rows have neighbouring columns")
+    pages = None if pages is None else _table(pages)
+    if rope is not None and (rope.dtype != numpy.float32 or not rope.flags.c_contiguous):
+        raise ValueError("rope: need float32 numbers without gaps, as hw4.rope_table makes them")
+    room = shapes.append_room(k, v, k_cache, v_cache, pages, rope, q)
+    lengths = _integers("lengths", lengths)
+    shapes.require_lengths(lengths.shape, lengths.tolist(), k.shape[0], room, k.shape[2])
+    lengths = numpy.ascontiguousarray(lengths, numpy.int32)
+    tensors = [_rows(k), _rows(v), k_cache, v_cache]
+    if q is not None:
+        tensors += [_rows(q), numpy.empty(q.shape, q.dtype)]
+    library.append(shapes.append_call(ELEMENTS[k.dtype], library.HOST, room, lambda a: a.ctypes.data, _strides, tensors,
+                                      lengths, pages, rope, interleaved))
+    return None if q is None else tensors[-1]

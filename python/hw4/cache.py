@@ -11,50 +11,98 @@ class Cache:
     numpy arrays.
 
         cache = hw4.Cache(B, H_kv, capacity, d, q.dtype, q.device)
-        o = hw4.decode(q, *cache.append(k, v))    # q, k, v of the new tokens, as many of each sequence
+        o = hw4.decode(q, *cache.append(k, v))                       # q, k, v of the new tokens, as many of each sequence
+        o = hw4.decode(*cache.append(k, v, rope=hw4.rope_table(1e4, capacity, d, q.device), q=q))
 
-    Gradients do not pass through a cache. append() counts tokens on the host: it is not for a CUDA graph.
+    With page_keys, .k and .v are `pages` pages of that many tokens, (pages, H_kv, page_keys, d), of which sequences take
+    the next free one when they need it; .pages (B, columns) int32 is their table. Otherwise .pages is None.
+
+    In a CUDA graph, capture append() and call reserve() before each replay. Gradients do not pass through a cache.
     """
 
-    def __init__(self, batches, heads, capacity, dim, dtype, device=None):
+    def __init__(self, batches, heads, capacity, dim, dtype, device=None, page_keys=None, pages=None):
         torch = sys.modules.get("torch")
-        shape = (batches, heads, capacity, dim)
+        if (page_keys is None) != (pages is None):
+            raise ValueError(f"page_keys is {page_keys} and pages is {pages}: need both, or neither")
+        shape = (batches, heads, capacity, dim) if pages is None else (pages, heads, page_keys, dim)
+        columns = None if pages is None else -(-capacity // page_keys)
         if torch is not None and isinstance(dtype, torch.dtype):
-            self.k, self.v = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
-            self.lengths = torch.zeros(batches, dtype=torch.int32, device=device)
-            self._range = lambda count: torch.arange(count, device=device)
+            self._module, self._place = torch, {"device": device}
         else:
             import numpy
-            self.k, self.v = (numpy.zeros(shape, dtype) for _ in range(2))
-            self.lengths = numpy.zeros(batches, numpy.int32)
-            self._range = numpy.arange
-        self._filled = [0] * batches  # the lengths, which a GPU's need not be read for
+            self._module, self._place = numpy, {}
+        zeros, int32 = self._module.zeros, self._module.int32
+        self.k, self.v = (zeros(shape, dtype=dtype, **self._place) for _ in range(2))
+        self.lengths = zeros(batches, dtype=int32, **self._place)
+        self.pages = None if pages is None else zeros((batches, columns), dtype=int32, **self._place)
+        self._capacity, self._page_keys = capacity, page_keys
+        self._filled = [0] * batches                # tokens, as .lengths has them, which are not read from a GPU
+        self._taken = [[] for _ in range(batches)]  # pages of each sequence
+        self._free = list(range(pages or 0))[::-1]
 
-    def append(self, k, v, sequences=None):
-        """Puts n new rows, (B, H_kv, n, d), after those of each sequence; with a list of sequences, after theirs alone.
-        Returns .k, .v, .lengths of all."""
-        batches, heads, capacity, dim = self.k.shape
-        every = sequences is None
+    def _sequences(self, sequences):
+        batches = len(self._filled)
         sequences = list(range(batches) if sequences is None else sequences)
+        if len(set(sequences)) != len(sequences) or not set(sequences) <= set(range(batches)):
+            raise ValueError(f"sequences are {sequences}: need different ones from 0 to {batches - 1}")
+        return sequences
+
+    def reserve(self, tokens, sequences=None):
+        """Counts so many more tokens of each sequence and gives them pages. append() does it, unless it is captured."""
+        sequences = self._sequences(sequences)
+        wanted = {}
+        for at in sequences:
+            total = self._filled[at] + tokens
+            if total > self._capacity:
+                raise library.Error(65, f"sequence {at} has {self._filled[at]} tokens and gets {tokens} more: the cache "
+                                        f"has room for {self._capacity}")
+            if self.pages is not None:
+                wanted[at] = -(-total // self._page_keys) - len(self._taken[at])
+        if sum(wanted.values()) > len(self._free):
+            raise library.Error(65, f"{tokens} more tokens of {len(sequences)} sequences need {sum(wanted.values())} "
+                                    f"pages: {len(self._free)} of {self.k.shape[0]} are free")
+        entries = []
+        for at in sequences:
+            self._filled[at] += tokens
+            for _ in range(wanted.get(at, 0)):
+                entries.append((at, len(self._taken[at]), self._free.pop()))
+                self._taken[at].append(entries[-1][2])
+        if entries:
+            rows, columns, new = (self._module.asarray(each, dtype=kind, **self._place) for each, kind in zip(
+                zip(*entries), (self._module.int64, self._module.int64, self._module.int32)))
+            self.pages[rows, columns] = new
+
+    def append(self, k, v, sequences=None, rope=None, q=None, interleaved=False):
+        """Puts n new rows, (B, H_kv, n, d), after those of each sequence; with a list of sequences, after theirs alone.
+        rope, q and interleaved are as in hw4.append. Returns what decode takes: .k, .v, .lengths, .pages of all, after
+        the rotated q where there is one."""
+        from . import append
+        _, heads, _, dim = self.k.shape
+        every, sequences = sequences is None, self._sequences(sequences)
         shape = tuple(k.shape)
         if len(shape) != 4 or shape != (len(sequences), heads, shape[2], dim) or tuple(v.shape) != shape:
             raise ValueError(f"k and v have shapes {shape} and {tuple(v.shape)}: need ({len(sequences)}, {heads}, n, {dim})")
-        if len(set(sequences)) != len(sequences) or not set(sequences) <= set(range(batches)):
-            raise ValueError(f"sequences are {sequences}: need different ones from 0 to {batches - 1}")
-        for at in sequences:
-            if self._filled[at] + shape[2] > capacity:
-                raise library.Error(65, f"sequence {at} has {self._filled[at]} tokens and gets {shape[2]} more: the cache "
-                                        f"has room for {capacity}")
-        k, v = (rows.detach() if hasattr(rows, "detach") else rows for rows in (k, v))
-        rows = self._range(batches) if every else self._range(batches)[sequences]
-        places = self.lengths[rows][:, None] + self._range(shape[2])
-        self.k[rows[:, None], :, places] = k.swapaxes(1, 2)
-        self.v[rows[:, None], :, places] = v.swapaxes(1, 2)
-        self.lengths[rows] += shape[2]
-        for at in sequences:
-            self._filled[at] += shape[2]
-        return self.k, self.v, self.lengths
+        capturing = False
+        if hasattr(k, "detach"):
+            k, v = k.detach(), v.detach()
+            capturing = k.is_cuda and self._module.cuda.is_current_stream_capturing()
+        if not capturing:
+            self.reserve(shape[2], sequences)
+        # All sequences in one call; otherwise a call for each, since a call writes to neighbours.
+        places = [(slice(0, None), slice(0, None))] if every else [
+            (slice(row, row + 1), slice(at, at + 1)) for row, at in enumerate(sequences)]
+        turned = []
+        for rows, at in places:
+            self.lengths[at] += shape[2]
+            caches = (self.k[at], self.v[at]) if self.pages is None else (self.k, self.v)
+            turned.append(append(k[rows], v[rows], *caches, self.lengths[at],
+                                 None if self.pages is None else self.pages[at], rope, None if q is None else q[rows],
+                                 interleaved))
+        kept = self.k, self.v, self.lengths, self.pages
+        return kept if q is None else (self._module.concatenate(turned), *kept)
 
     def clear(self, sequence):
         """Begins the sequence anew."""
         self.lengths[sequence] = self._filled[sequence] = 0
+        self._free += self._taken[sequence][::-1]
+        self._taken[sequence] = []

@@ -15,14 +15,25 @@ class Tensor(ctypes.Structure):
                 ("row", ctypes.c_int64)]
 
 
+PAGES = [("pages", ctypes.c_void_p)] + [(name, ctypes.c_int64) for name in ("page_keys", "page_columns", "page_count")]
+
+
 class Call(ctypes.Structure):
     _fields_ = ([("size", ctypes.c_size_t), ("contract", ctypes.c_char_p), ("kernel", ctypes.c_char_p)] +
                 [(name, ctypes.c_int32) for name in ("operation", "element", "mask", "place")] +
                 [(name, ctypes.c_int64) for name in ("batches", "heads", "kv_heads", "queries", "keys", "dim")] +
-                [("scale", ctypes.c_double), ("lengths", ctypes.c_void_p)] +
+                [("scale", ctypes.c_double), ("lengths", ctypes.c_void_p)] + PAGES +
                 [(name, Tensor) for name in ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")] +
                 [("lse", ctypes.c_void_p), ("statistics", ctypes.c_void_p), ("workspace", ctypes.c_void_p),
                  ("workspace_bytes", ctypes.c_size_t), ("stream", ctypes.c_void_p), ("threads", ctypes.c_int32)])
+
+
+class AppendCall(ctypes.Structure):
+    _fields_ = ([("size", ctypes.c_size_t)] + [(name, ctypes.c_int32) for name in ("element", "place", "rope_layout")] +
+                [(name, ctypes.c_int64) for name in ("batches", "kv_heads", "tokens", "keys", "dim")] +
+                [("lengths", ctypes.c_void_p)] + [(name, Tensor) for name in ("k", "v", "k_cache", "v_cache")] + PAGES +
+                [("rope", ctypes.c_void_p), ("rope_positions", ctypes.c_int64), ("heads", ctypes.c_int64),
+                 ("q", Tensor), ("q_out", Tensor), ("stream", ctypes.c_void_p)])
 
 
 class Needs(ctypes.Structure):
@@ -41,8 +52,10 @@ class Error(ValueError):
 
 def load(path):
     library = ctypes.CDLL(str(path))
-    for name in ("hw4_plan", "hw4_run", "hw4_check", "hw4_gpu", "hw4_abi"):
+    for name in ("hw4_plan", "hw4_run", "hw4_check", "hw4_append", "hw4_rope_table", "hw4_gpu", "hw4_abi"):
         getattr(library, name).restype = ctypes.c_int
+    library.hw4_append.argtypes = [ctypes.POINTER(AppendCall)]
+    library.hw4_rope_table.argtypes = [ctypes.c_double, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
     library.hw4_plan.argtypes = [ctypes.POINTER(Call), ctypes.POINTER(Needs)]
     library.hw4_run.argtypes = library.hw4_check.argtypes = [ctypes.POINTER(Call)]
     for name in ("hw4_error", "hw4_version", "hw4_revision"):
@@ -81,6 +94,14 @@ def run(call):
 
 def check(call):
     require(LIBRARY.hw4_check(call))
+
+
+def append(call):
+    require(LIBRARY.hw4_append(call))
+
+
+def rope_table(theta, positions, dim, pointer):
+    require(LIBRARY.hw4_rope_table(theta, positions, dim, pointer))
 
 
 def revision(contract, operation=FORWARD):

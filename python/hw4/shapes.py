@@ -26,6 +26,58 @@ def sizes_of(q, k, v):
     return q[0], heads, kv_heads, q[-2], k[-2], q[-1]
 
 
+def paged_sizes(q, k, v, table):
+    """sizes_of a call with pages: k and v are (pages, H_kv, page_keys, d), the table is (B, columns)."""
+    k, v, table = tuple(k), tuple(v), tuple(table)
+    if len(k) != 4 or len(v) != 4 or len(table) != 2:
+        raise ValueError(f"k, v, pages have shapes {k}, {v}, {table}: need (pages, H_kv, page_keys, d) and (B, columns)")
+    keys = table[1] * k[2]
+    return sizes_of(q, (table[0], k[1], keys, k[3]), (table[0], v[1], table[1] * v[2], v[3]))
+
+
+def set_pages(call, pointer, columns, k):
+    """The fields of a library.Call or AppendCall; k is the shape of the pages."""
+    call.pages, call.page_columns, call.page_count, call.page_keys = pointer, columns, k[0], k[2]
+
+
+def append_room(k, v, k_cache, v_cache, pages, rope, q):
+    """How many tokens a sequence has room for, after a look at the shapes of tensors or arrays. The last three may be
+    None."""
+    rows, cache = tuple(k.shape), tuple(k_cache.shape)
+    if len(rows) != 4 or tuple(v.shape) != rows or min(rows) < 1:
+        raise ValueError(f"k and v have shapes {rows} and {tuple(v.shape)}: need (B, H_kv, n, d), the same for both")
+    batches, heads, tokens, dim = rows
+    if (len(cache) != 4 or tuple(v_cache.shape) != cache or (cache[1], cache[3]) != (heads, dim) or
+            (pages is None and cache[0] != batches)):
+        wanted = f"({batches}, {heads}, capacity" if pages is None else f"(pages, {heads}, page_keys"
+        raise ValueError(f"k has shape {rows}, the caches {cache} and {tuple(v_cache.shape)}: need {wanted}, {dim})")
+    if pages is not None and (len(pages.shape) != 2 or pages.shape[0] != batches):
+        raise ValueError(f"pages have shape {tuple(pages.shape)}: need ({batches}, columns)")
+    room = cache[2] if pages is None else pages.shape[1] * cache[2]
+    if rope is not None and (len(rope.shape) != 3 or rope.shape[1] * 2 != dim or rope.shape[2] != 2):
+        raise ValueError(f"rope has shape {tuple(rope.shape)}: need (positions, {dim} / 2, 2), as hw4.rope_table makes it")
+    if q is not None and (rope is None or len(q.shape) != 4 or q.shape[0] != batches or tuple(q.shape[2:]) != rows[2:]):
+        raise ValueError(f"q has shape {tuple(q.shape)}: need ({batches}, H, {tokens}, {dim}), and rope")
+    return room if rope is None else min(room, rope.shape[0])
+
+
+def append_call(element, place, room, pointer, strides, tensors, lengths, pages, rope, interleaved):
+    """`tensors` are k, v, k_cache, v_cache and, where q is rotated, q and its output; `pointer` and `strides`, in
+    elements, are functions of one."""
+    call = library.AppendCall(size=library.ctypes.sizeof(library.AppendCall), element=element, place=place, keys=room,
+                              rope_layout=int(interleaved), lengths=pointer(lengths))
+    call.batches, call.kv_heads, call.tokens, call.dim = tensors[0].shape
+    for name, tensor in zip(("k", "v", "k_cache", "v_cache", "q", "q_out"), tensors):
+        set_tensor(getattr(call, name), pointer(tensor), strides(tensor))
+    if len(tensors) > 4:
+        call.heads = tensors[4].shape[1]
+    if rope is not None:
+        call.rope, call.rope_positions = pointer(rope), rope.shape[0]
+    if pages is not None:
+        set_pages(call, pointer(pages), pages.shape[1], tensors[2].shape)
+    return call
+
+
 def contract_for(contract, element):
     if contract is None:
         return DEFAULT_CONTRACT[element]
@@ -43,13 +95,13 @@ def scale_for(scale):
     return float(scale)
 
 
-def require_lengths(shape, values, batches, capacity):
+def require_lengths(shape, values, batches, capacity, least=1):
     """`values` are the lengths, or None where they are on a GPU."""
     if tuple(shape) != (batches,):
         raise ValueError(f"lengths have shape {tuple(shape)}: need ({batches},), one for each sequence")
     for batch, length in enumerate(values or ()):
-        if not 1 <= length <= capacity:
-            raise library.Error(65, f"lengths: batch {batch} has {length} keys, need 1 to {capacity}")
+        if not least <= length <= capacity:
+            raise library.Error(65, f"lengths: batch {batch} has {length} keys, need {least} to {capacity}")
 
 
 def require_backward(contract):

@@ -1,11 +1,11 @@
-"""The PyTorch operators hw4::attention, hw4::forward, hw4::backward and hw4::decode, and hw4.attention and hw4.decode of
-tensors.
+"""The PyTorch operators hw4::attention, hw4::forward, hw4::backward, hw4::decode and hw4::append, and hw4.attention,
+hw4.decode and hw4.append of tensors.
 
 An eager call fills in one struct, which is kept for calls of the same shapes and strides, and passes it to libhw4: no
 host work depends on the size of the tensors. On a GPU nothing is launched but the kernels."""
 
 import threading
-from typing import Tuple
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -54,10 +54,11 @@ class _Call:
     """A call of certain shapes and strides, planned. Kept for the next one, which only brings other pointers."""
     NAMES = {library.FORWARD: ("q", "k", "v", "o"), library.BACKWARD: ("q", "k", "v", "dq", "dk", "dv", "d_o", "o")}
 
-    def __init__(self, operation, tensors, causal, contract, lse, statistics, scale, lengths):
+    def __init__(self, operation, tensors, causal, contract, lse, statistics, scale, lengths, pages):
         _require_same(tensors)
         q, k, v = tensors[:3]
-        sizes = shapes.sizes_of(q.shape, k.shape, v.shape)
+        sizes = shapes.sizes_of(q.shape, k.shape, v.shape) if pages is None else shapes.paged_sizes(
+            q.shape, k.shape, v.shape, pages)
         place = library.DEVICE if q.is_cuda else library.HOST
         self.call = library.new_call(contract, operation, ELEMENTS[q.dtype], causal, place, sizes, scale)
         self.places = [getattr(self.call, name) for name in self.NAMES[operation][:len(tensors)]]
@@ -65,9 +66,11 @@ class _Call:
             shapes.set_tensor(place, 1, tensor.stride())
         self.call.lse, self.call.statistics = (1 if lse else None), (1 if statistics else None)
         self.call.lengths = 1 if lengths else None
+        if pages is not None:
+            shapes.set_pages(self.call, 1, pages[1], k.shape)
         self.needs = library.plan(self.call)
 
-    def run(self, tensors, lse, statistics, check, lengths):
+    def run(self, tensors, lse, statistics, check, lengths, pages):
         """In the tensors' stream; the workspace is the caching allocator's."""
         call, needs, q = self.call, self.needs, tensors[0]
         # First: to allocate may run other Python code, which may come here too.
@@ -77,6 +80,8 @@ class _Call:
             place.data = tensor.data_ptr()
         if lengths is not None:
             call.lengths = lengths.data_ptr()
+        if pages is not None:
+            call.pages = pages.data_ptr()
         if lse is not None:
             call.lse = lse.data_ptr()
         if statistics is not None:
@@ -91,22 +96,23 @@ class _Call:
         library.run(call)
 
 
-def _run(operation, tensors, causal, contract, lse, statistics, check=False, scale=0.0, lengths=None):
-    """lse and statistics: where they are written or, under backward, read; None: not asked for. lengths: int32."""
+def _run(operation, tensors, causal, contract, lse, statistics, check=False, scale=0.0, lengths=None, pages=None):
+    """lse and statistics: where they are written or, under backward, read; None: not asked for. lengths, pages: int32."""
     q = tensors[0]
     if q.is_cuda and q.device.index != torch.cuda.current_device():
         with torch.cuda.device(q.device):
-            return _run(operation, tensors, causal, contract, lse, statistics, check, scale, lengths)
+            return _run(operation, tensors, causal, contract, lse, statistics, check, scale, lengths, pages)
     kept = _kept.__dict__.setdefault("calls", {})
-    key = (operation, causal, contract, lse is None, statistics is None, scale, lengths is None,
+    table = None if pages is None else tuple(pages.shape)
+    key = (operation, causal, contract, lse is None, statistics is None, scale, lengths is None, table,
            *[(t.shape, t.stride(), t.dtype, t.device) for t in tensors])
     call = kept.get(key)
     if call is None:
         if len(kept) >= _MOST_KEPT:
             kept.clear()
         call = kept[key] = _Call(operation, tensors, causal, contract, lse is not None, statistics is not None, scale,
-                                 lengths is not None)
-    call.run(tensors, lse, statistics, check, lengths)
+                                 lengths is not None, table)
+    call.run(tensors, lse, statistics, check, lengths, pages)
 
 
 _library = torch.library.Library("hw4", "DEF")
@@ -116,8 +122,11 @@ _library.define("forward(Tensor q, Tensor k, Tensor v, bool causal, str contract
                 "bool statistics, bool check) -> (Tensor, Tensor, Tensor)")
 _library.define("backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor statistics, Tensor d_o, bool causal, "
                 "str contract, float scale) -> (Tensor, Tensor, Tensor)")
-_library.define("decode(Tensor q, Tensor k, Tensor v, Tensor lengths, bool causal, str contract, float scale, bool lse, "
-                "bool check) -> (Tensor, Tensor)")
+_library.define("decode(Tensor q, Tensor k, Tensor v, Tensor lengths, Tensor? pages, bool causal, str contract, "
+                "float scale, bool lse, bool check) -> (Tensor, Tensor)")
+# The rows of q, rotated; none where there is no q.
+_library.define("append(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor lengths, Tensor? pages, "
+                "Tensor? rope, Tensor? q, bool interleaved) -> Tensor")
 
 
 def _output(q):
@@ -145,17 +154,57 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale
     return o, sums, rows
 
 
-def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, causal: bool, contract: str, scale: float, lse: bool,
-            check: bool) -> Tuple[Tensor, Tensor]:
-    batches, _, _, _, capacity, _ = shapes.sizes_of(q.shape, k.shape, v.shape)
+def _decode_sizes(q, k, v, pages):
+    if pages is None:
+        return shapes.sizes_of(q.shape, k.shape, v.shape)
+    return shapes.paged_sizes(q.shape, k.shape, v.shape, pages.shape)
+
+
+def _int32(tensor, most, device):
+    """Numbers that int32 lacks stay out of the range 0 to most."""
+    if tensor.dtype != torch.int32:
+        tensor = tensor.clamp(-1, most + 1)
+    return tensor.to(device, torch.int32).contiguous()
+
+
+def _require_rows(tensors):
+    """Of caches, which are not copied."""
+    if any(_rows(tensor) is not tensor for tensor in tensors):
+        raise ValueError("caches: need tensors whose rows have neighbouring columns and begin at 16 bytes")
+
+
+def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, pages: Optional[Tensor], causal: bool, contract: str,
+            scale: float, lse: bool, check: bool) -> Tuple[Tensor, Tensor]:
+    batches, _, _, _, capacity, _ = _decode_sizes(q, k, v, pages)
     shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), batches, capacity)
-    if lengths.dtype != torch.int32:  # one that int32 lacks stays out of range
-        lengths = lengths.clamp(0, capacity + 1)
-    lengths = lengths.to(q.device, torch.int32).contiguous()
+    lengths = _int32(lengths, capacity, q.device)
+    if pages is not None:
+        _require_rows((k, v))
+        pages = _int32(pages, k.shape[0], q.device)
     o, sums, _ = _outputs(q, lse, False)
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None, None, check, scale,
-         lengths)
+         lengths, pages)
     return o, sums
+
+
+def _append(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Tensor, pages: Optional[Tensor],
+            rope: Optional[Tensor], q: Optional[Tensor], interleaved: bool) -> Tensor:
+    if k.is_cuda and k.device.index != torch.cuda.current_device():
+        with torch.cuda.device(k.device):
+            return _append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved)
+    room = shapes.append_room(k, v, k_cache, v_cache, pages, rope, q)
+    shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), k.shape[0], room, k.shape[2])
+    _require_rows((k_cache, v_cache))
+    lengths = _int32(lengths, room, k.device)
+    pages = None if pages is None else _int32(pages, k_cache.shape[0], k.device)
+    tensors = [_rows(k), _rows(v), k_cache, v_cache]
+    if q is not None:
+        tensors += [_rows(q), _output(q)]
+    call = shapes.append_call(ELEMENTS[k.dtype], library.DEVICE if k.is_cuda else library.HOST, room, Tensor.data_ptr,
+                              Tensor.stride, tensors, lengths, pages, rope, interleaved)
+    call.stream = _stream(k.device) if k.is_cuda else None
+    library.append(call)
+    return k.new_empty((0,)) if q is None else tensors[-1]
 
 
 def _gradients_like(tensors):
@@ -182,6 +231,7 @@ for _key in ("CPU", "CUDA"):
     _library.impl("forward", _forward, _key)
     _library.impl("backward", _backward, _key)
     _library.impl("decode", _decode, _key)
+    _library.impl("append", _append, _key)
 
 
 @torch.library.register_fake("hw4::attention")
@@ -202,9 +252,14 @@ def _(q, k, v, o, statistics, d_o, causal, contract, scale):
 
 
 @torch.library.register_fake("hw4::decode")
-def _(q, k, v, lengths, causal, contract, scale, lse, check):
-    shapes.sizes_of(q.shape, k.shape, v.shape)
+def _(q, k, v, lengths, pages, causal, contract, scale, lse, check):
+    _decode_sizes(q, k, v, pages)
     return _outputs(q, lse, False)[:2]
+
+
+@torch.library.register_fake("hw4::append")
+def _(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
+    return k.new_empty((0,)) if q is None else _output(q)
 
 
 def _keep(ctx, inputs, output):
@@ -246,19 +301,41 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
     return (o, lse) if return_lse else o
 
 
-def decode(q, k_cache, v_cache, lengths, causal, scale, contract, return_lse, check):
+def _no_gradients(name, tensors):
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise ValueError(f"{name} has no gradients: call it under torch.no_grad(), or take hw4.attention")
+
+
+def _integers(name, values, device):
+    values = torch.as_tensor(values)
+    if values.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"{name} are of {values.dtype}: need int32 or int64")
+    if values.device.type != "cpu" and values.device != device:
+        raise ValueError(f"{name} are on {values.device}: need cpu or {device}")
+    return values
+
+
+def decode(q, k_cache, v_cache, lengths, pages, causal, scale, contract, return_lse, check):
     _require_same((q, k_cache, v_cache))
-    if torch.is_grad_enabled() and (q.requires_grad or k_cache.requires_grad or v_cache.requires_grad):
-        raise ValueError("decode has no gradients: call it under torch.no_grad(), or take hw4.attention")
-    lengths = torch.as_tensor(lengths)
-    if lengths.dtype not in (torch.int32, torch.int64):
-        raise ValueError(f"lengths are of {lengths.dtype}: need int32 or int64")
-    if lengths.device.type != "cpu" and lengths.device != q.device:
-        raise ValueError(f"lengths are on {lengths.device}: need cpu or {q.device}")
+    _no_gradients("decode", (q, k_cache, v_cache))
+    lengths = _integers("lengths", lengths, q.device)
+    pages = None if pages is None else _integers("pages", pages, q.device)
     check = not q.is_cuda if check is None else bool(check)
-    o, lse = torch.ops.hw4.decode(q, k_cache, v_cache, lengths, bool(causal), contract, shapes.scale_for(scale),
+    o, lse = torch.ops.hw4.decode(q, k_cache, v_cache, lengths, pages, bool(causal), contract, shapes.scale_for(scale),
                                   bool(return_lse), check)
     return (o, lse) if return_lse else o
+
+
+def append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
+    tensors = (k, v, k_cache, v_cache) + (() if q is None else (q,))
+    _require_same(tensors)
+    _no_gradients("append", tensors)
+    lengths = _integers("lengths", lengths, k.device)
+    pages = None if pages is None else _integers("pages", pages, k.device)
+    if rope is not None and (rope.dtype != torch.float32 or rope.device != k.device or not rope.is_contiguous()):
+        raise ValueError(f"rope: need float32 numbers without gaps on {k.device}, as hw4.rope_table makes them")
+    out = torch.ops.hw4.append(k, v, k_cache, v_cache, lengths, pages, rope, q, bool(interleaved))
+    return None if q is None else out
 
 
 class FlashAttention(torch.autograd.Function):

@@ -135,6 +135,9 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
     const std::string missing = what_it_lacks(*kernel.does, needs.masks, whole);
     if (!missing.empty()) return missing;
     if (problem.operation != kernel.does && !kernel.does_parts) return "gives all gradients of a head of keys or none";
+    if (problem.by_pages && !needs.pages) return "takes keys and values that are not in pages";
+    if (problem.by_pages && Conversion(kernel, problem).is_needed())
+        return "takes pages of rows of a multiple of " + std::to_string(needs.row_bytes) + " bytes";
     if (problem.by_lengths && !needs.lengths) return "takes batches of one length";
     for (const Operand& operand : problem.operation->inputs)
         if (problem.rows_of(operand) > kMostBatchRows)

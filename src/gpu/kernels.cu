@@ -27,11 +27,12 @@ const std::vector<Kernel>& kernels() {
     static const Needs kHopperBf16 = with_elements(kHopperMasked, kBf16Only, kPiece);
     static const Needs kAmpereFp16 = with_elements(kAmpereMasked, kFp16Only, kPiece);
     static const Needs kHopperFp16 = with_elements(kHopperMasked, kFp16Only, kPiece);
-    const auto by_lengths = [](Needs needs) {
+    const auto by_lengths = [](Needs needs, bool pages) {
         needs.lengths = true;
+        needs.pages = pages;
         return needs;
     };
-    static const Needs kSplit = by_lengths(with_elements(kAmpereMasked, kEveryElement, kPiece));
+    static const Needs kSplit = by_lengths(with_elements(kAmpereMasked, kEveryElement, kPiece), true);
     static const std::vector<Kernel> table = {
         {"plain_rows", "the baseline: a warp for each query row, straight from global memory", &kForward, &kF32, kAny,
          plan_rows, launch_plain_rows},
@@ -88,7 +89,7 @@ const std::vector<Kernel>& kernels() {
          &kForward, &kBf16, kHopperBf16, plan_wgmma_half, launch_half<half_forward::launch_wgmma>},
         {"split_bf16",
          "few query rows: the keys cut into parts for all blocks, K and V read once for all rows of a group", &kForward,
-         &kBf16, by_lengths(kAmpereBf16), plan_split_half, half_forward::launch_split},
+         &kBf16, by_lengths(kAmpereBf16, false), plan_split_half, half_forward::launch_split},
         {"mma_bf16_gradients", "mma.sync: keys stay for dK and dV, queries stay for dQ, pairs computed for both",
          &kBackward, &kBf16, kAmpereBf16, plan_mma_half_gradients,
          launch_half_gradients<half_forward::launch_mma, half_backward::launch_mma>},
@@ -102,7 +103,7 @@ const std::vector<Kernel>& kernels() {
          launch_half<half_forward::launch_wgmma>},
         {"split_fp16",
          "few query rows: the keys cut into parts for all blocks, K and V read once for all rows of a group", &kForward,
-         &kFp16, by_lengths(kAmpereFp16), plan_split_half, half_forward::launch_split},
+         &kFp16, by_lengths(kAmpereFp16, false), plan_split_half, half_forward::launch_split},
         {"mma_fp16_gradients", "mma.sync: keys stay for dK and dV, queries stay for dQ, pairs computed for both",
          &kBackward, &kFp16, kAmpereFp16, plan_mma_half_gradients,
          launch_half_gradients<half_forward::launch_mma, half_backward::launch_mma>},

@@ -22,6 +22,8 @@ struct Launch {
     Tensor out[kMostOutputs]; // apart from all inputs, which may still be read when the first rows are written
     // A problem by lengths: the keys of each batch, [batch], in device memory. A kernel clamps them to 0..problem.keys.
     const int32_t* lengths = nullptr;
+    // A problem by pages: its table, in device memory. A kernel reads no page that is not there.
+    PageTable pages;
     RowStatistics* statistics = nullptr; // forward: written, [unit][query]; null: not asked for
     // Backward only: O of an earlier forward pass, whose statistics are in `statistics`. None: the launch recomputes
     // it.

@@ -1,5 +1,5 @@
 // logsumexp_kernel: a thread for each row. extremes_kernel: a block for 256 rows of one head, eight threads for a row,
-// which add as domain.cpp's eight lanes do.
+// which add as domain.cpp's eight lanes do. append_kernel: a warp for each row.
 #include "src/gpu/row_passes.h"
 
 #include <cuda_bf16.h>
@@ -14,6 +14,8 @@ namespace hw4::gpu {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kWarpSize = 32;
+constexpr int kWarps = kThreads / kWarpSize;
 constexpr int kLanes = 8; // of a row
 constexpr int kGroups = kThreads / kLanes;
 constexpr int64_t kMostBlocks = int64_t{1} << 30;
@@ -34,6 +36,7 @@ __device__ float value_at(const Tensor& tensor, int64_t index) {
 
 struct ExtremesArgs {
     Tensor tensor;
+    PageTable pages;
     int64_t heads;
     int64_t rows;
     int64_t columns;
@@ -45,16 +48,16 @@ struct ExtremesArgs {
 // What the rows of the thread's group reach. The group's lane 0 has it; the others have sums of parts.
 __device__ RowExtremes extremes_of_group(const ExtremesArgs& args, int64_t unit, int64_t first, int64_t end) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    const int64_t head = unit / args.heads * args.tensor.batch + unit % args.heads * args.tensor.head;
     RowExtremes found{0, first, 0};
     // All groups make the same number of turns: the shuffles are the whole warp's.
     for (int64_t turn = first; turn < end; turn += kGroups) {
         const int64_t row = turn + static_cast<int>(threadIdx.x) / kLanes;
         double sum = 0;
         uint32_t bits = 0;
+        const int64_t place = row < end ? args.pages.offset(args.tensor, unit / args.heads, unit % args.heads, row) : 0;
         if (row < end)
             for (int64_t column = lane; column < args.columns; column += kLanes) {
-                const float value = value_at(args.tensor, head + row * args.tensor.row + column);
+                const float value = value_at(args.tensor, place + column);
                 sum += fabs(static_cast<double>(value));
                 bits = max(bits, bits_of(value) & 0x7fffffffu);
             }
@@ -90,6 +93,13 @@ __global__ void __launch_bounds__(kThreads) extremes_kernel(const __grid_constan
     }
 }
 
+template <class T>
+__global__ void __launch_bounds__(kThreads) append_kernel(const __grid_constant__ Append all) {
+    const int64_t step = int64_t{gridDim.x} * kWarps;
+    for (int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize; row < all.rows(); row += step)
+        append_row<T>(all, row, threadIdx.x % kWarpSize, kWarpSize);
+}
+
 unsigned grid_of(int64_t blocks) { return static_cast<unsigned>(std::min(blocks, kMostBlocks)); }
 
 } // namespace
@@ -100,13 +110,20 @@ void logsumexps(const RowStatistics* rows, int64_t count, Scale scale, double on
     HW4_CUDA_LAUNCHED("logsumexp_kernel");
 }
 
-void find_extremes(const Tensor& tensor, int64_t batches, int64_t heads, int64_t rows, int64_t columns, RowExtremes* to,
-                   cudaStream_t stream) {
+void find_extremes(const Tensor& tensor, const PageTable& pages, int64_t batches, int64_t heads, int64_t rows,
+                   int64_t columns, RowExtremes* to, cudaStream_t stream) {
     const int64_t of_head = extremes_of_head(rows);
     const int64_t blocks = batches * heads * of_head;
     if (blocks == 0) return;
-    extremes_kernel<<<grid_of(blocks), kThreads, 0, stream>>>({tensor, heads, rows, columns, of_head, blocks, to});
+    extremes_kernel<<<grid_of(blocks), kThreads, 0, stream>>>(
+        {tensor, pages, heads, rows, columns, of_head, blocks, to});
     HW4_CUDA_LAUNCHED("extremes_kernel");
+}
+
+void append_rows(const Append& all, cudaStream_t stream) {
+    const auto kernel = all.parts[0].from.element == Element::float32 ? append_kernel<float> : append_kernel<uint16_t>;
+    kernel<<<grid_of((all.rows() + kWarps - 1) / kWarps), kThreads, 0, stream>>>(all);
+    HW4_CUDA_LAUNCHED("append_kernel");
 }
 
 } // namespace hw4::gpu

@@ -1,11 +1,12 @@
-// One pass over rows in device memory, for the library: logsumexps from statistics, and what decides whether values
-// are within a contract's range.
+// One pass over rows in device memory, for the library: logsumexps from statistics, what decides whether values are
+// within a contract's range, and new rows for a cache.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#include "src/contracts/append.h"
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/row_statistics.h"
 #include "src/problem/tensor.h"
@@ -26,8 +27,11 @@ struct RowExtremes {
 
 inline int64_t extremes_of_head(int64_t rows) { return (rows + kExtremesRows - 1) / kExtremesRows; }
 
-// [batch][head][extremes_of_head(rows)]
-void find_extremes(const Tensor& tensor, int64_t batches, int64_t heads, int64_t rows, int64_t columns, RowExtremes* to,
-                   cudaStream_t stream);
+// [batch][head][extremes_of_head(rows)]. A table of pages is in device memory, and all its pages are there.
+void find_extremes(const Tensor& tensor, const PageTable& pages, int64_t batches, int64_t heads, int64_t rows,
+                   int64_t columns, RowExtremes* to, cudaStream_t stream);
+
+// All rows of hw4_append().
+void append_rows(const Append& all, cudaStream_t stream);
 
 } // namespace hw4::gpu

@@ -27,6 +27,30 @@ int64_t require_size(const char* name, int64_t size) {
     return size;
 }
 
+// So that every count of bytes fits, whatever is computed from it: eight tensors, floats.
+void require_total(const Problem& problem) {
+    const Wide rows = Wide{problem.heads} * std::max(problem.queries, problem.keys);
+    if ((32 * rows * problem.batches * problem.dim) >> 62 != 0) refuse("batches * heads * rows * dim is too large");
+}
+
+// A call of either kind.
+template <class Given>
+PageTable pages_of(const Given& call) {
+    if (call.pages == nullptr) return {};
+    if (call.lengths == nullptr) refuse("pages are given without lengths");
+    constexpr int64_t kLeast = 16;
+    constexpr int64_t kMost = 256;
+    const int64_t keys = call.page_keys;
+    if (keys < kLeast || keys > kMost || (keys & (keys - 1)) != 0)
+        refuse("page_keys is " + text(keys) + ", need 16, 32, 64, 128 or 256");
+    require_size("page_count", call.page_count);
+    require_size("page_columns", call.page_columns);
+    if (call.keys > keys * call.page_columns)
+        refuse("keys is " + text(call.keys) +
+               ", need at most page_columns * page_keys = " + text(keys * call.page_columns));
+    return {call.pages, keys, call.page_columns, call.page_count};
+}
+
 Problem problem_of(const hw4_call& call) {
     Problem problem;
     problem.operation = require_code("operation", call.operation, HW4_BACKWARD) == HW4_FORWARD ? &kForward : &kBackward;
@@ -44,9 +68,8 @@ Problem problem_of(const hw4_call& call) {
     problem.by_lengths = call.lengths != nullptr;
     if (problem.heads % problem.kv_heads != 0)
         refuse("kv_heads is " + text(problem.kv_heads) + ", need a number that divides heads = " + text(problem.heads));
-    // So that every count of bytes fits, whatever is computed from it: eight tensors, floats.
-    const Wide rows = Wide{problem.heads} * std::max(problem.queries, problem.keys);
-    if ((32 * rows * problem.batches * problem.dim) >> 62 != 0) refuse("batches * heads * rows * dim is too large");
+    problem.by_pages = call.pages != nullptr;
+    require_total(problem);
     return problem;
 }
 
@@ -70,7 +93,8 @@ bool is_apart(std::array<Step, 3> steps, int64_t dim) {
 
 class Tensors {
 public:
-    Tensors(const Problem& problem, Pointers followed) : problem_(problem), followed_(followed) {}
+    Tensors(const Problem& problem, Pointers followed, const PageTable& pages = {})
+        : problem_(problem), followed_(followed), pages_(pages) {}
 
     Tensor input(const hw4_tensor& given, const Operand& operand) const {
         return checked_tensor(given, operand, followed_ != Pointers::none);
@@ -84,17 +108,20 @@ public:
 
 private:
     std::array<Step, 3> steps_of(const Tensor& tensor, const Operand& operand) const {
-        return {Step{tensor.row, problem_.head_rows(operand)}, Step{tensor.head, problem_.heads_of(operand)},
-                Step{tensor.batch, problem_.batches}};
+        const bool paged = pages_.at != nullptr && operand.rows == Rows::of_keys;
+        return {Step{tensor.row, paged ? pages_.keys : problem_.head_rows(operand)},
+                Step{tensor.head, problem_.heads_of(operand)},
+                Step{tensor.batch, paged ? pages_.count : problem_.batches}};
     }
 
     Tensor checked_tensor(const hw4_tensor& given, const Operand& operand, bool with_pointer) const {
         if (with_pointer && given.data == nullptr) refuse(std::string(operand.name) + " is null");
         Tensor tensor{given.data, problem_.element, given.batch, given.head, given.row};
         // The stride of a dimension of one is never used: callers may have left anything there.
-        if (problem_.batches == 1) tensor.batch = 0;
-        if (problem_.heads_of(operand) == 1) tensor.head = 0;
-        if (problem_.head_rows(operand) == 1) tensor.row = problem_.dim;
+        const std::array<Step, 3> steps = steps_of(tensor, operand);
+        if (steps[2].count == 1) tensor.batch = 0;
+        if (steps[1].count == 1) tensor.head = 0;
+        if (steps[0].count == 1) tensor.row = problem_.dim;
         Wide elements = problem_.dim;
         for (const auto& [stride, count] : steps_of(tensor, operand)) {
             if (stride < 0)
@@ -110,7 +137,16 @@ private:
 
     const Problem& problem_;
     Pointers followed_;
+    PageTable pages_;
 };
+
+// "lengths" of host memory.
+void require_lengths(int64_t batches, const int32_t* lengths, int64_t least, int64_t most) {
+    for (int64_t batch = 0; batch < batches; ++batch)
+        if (lengths[batch] < least || lengths[batch] > most)
+            throw Error(ExitCode::bad_data, "lengths: batch " + text(batch) + " has " + text(lengths[batch]) +
+                                                " keys, need " + text(least) + " to " + text(most));
+}
 
 } // namespace
 
@@ -129,9 +165,12 @@ Call checked(const hw4_call& given, Pointers followed) {
     const std::string why_not = hw4::why_not(*call.contract, problem);
     if (!why_not.empty()) throw Error(ExitCode::bad_data, "the call " + why_not);
     call.lengths = given.lengths;
-    if (problem.by_lengths && given.place == HW4_HOST && followed != Pointers::none)
+    call.pages = pages_of(given);
+    if (problem.by_lengths && given.place == HW4_HOST && followed != Pointers::none) {
         require_lengths(problem, given.lengths);
-    const Tensors tensors(problem, followed);
+        require_pages(call.pages, problem.batches, given.lengths, problem.keys);
+    }
+    const Tensors tensors(problem, followed, call.pages);
     const List<Operand>& inputs = problem.operation->inputs;
     const List<Operand>& outputs = problem.operation->outputs;
     if (problem.operation == &kForward) {
@@ -159,10 +198,67 @@ Call checked(const hw4_call& given, Pointers followed) {
 }
 
 void require_lengths(const Problem& problem, const int32_t* lengths) {
-    for (int64_t batch = 0; batch < problem.batches; ++batch)
-        if (lengths[batch] < 1 || lengths[batch] > problem.keys)
-            throw Error(ExitCode::bad_data, "lengths: batch " + text(batch) + " has " + text(lengths[batch]) +
-                                                " keys, need 1 to " + text(problem.keys));
+    require_lengths(problem.batches, lengths, 1, problem.keys);
+}
+
+void require_pages(const PageTable& pages, int64_t batches, const int32_t* lengths, int64_t last_keys) {
+    if (pages.at == nullptr) return;
+    for (int64_t batch = 0; batch < batches; ++batch) {
+        const int64_t first = std::max<int64_t>(0, lengths[batch] - last_keys) / pages.keys;
+        for (int64_t column = first; column * pages.keys < lengths[batch]; ++column) {
+            const int32_t page = pages.at[batch * pages.columns + column];
+            if (!pages.has(page))
+                throw Error(ExitCode::bad_data, "pages: batch " + text(batch) + ", column " + text(column) + " is " +
+                                                    text(page) + ", need 0 to " + text(pages.count - 1));
+        }
+    }
+}
+
+Append checked(const hw4_append_call& given) {
+    if (given.size != sizeof(hw4_append_call))
+        refuse("hw4_append_call.size is " + std::to_string(given.size) + ", need " +
+               std::to_string(sizeof(hw4_append_call)) + ": the caller was compiled with another hw4.h");
+    require_code("place", given.place, HW4_DEVICE);
+    if (given.lengths == nullptr) refuse("lengths is null");
+    Problem cache;
+    cache.element = kEveryElement[require_code("element", given.element, HW4_FP16)];
+    cache.batches = require_size("batches", given.batches);
+    cache.kv_heads = require_size("kv_heads", given.kv_heads);
+    cache.heads = given.heads == 0 ? cache.kv_heads : require_size("heads", given.heads);
+    cache.queries = require_size("tokens", given.tokens);
+    cache.keys = require_size("keys", given.keys);
+    cache.dim = require_size("dim", given.dim);
+    require_total(cache);
+    const Problem rows = cache.of_keys(cache.queries);
+    Append append;
+    append.pages = pages_of(given);
+    append.batches = cache.batches;
+    append.tokens = cache.queries;
+    append.keys = cache.keys;
+    append.dim = cache.dim;
+    append.lengths = given.lengths;
+    append.rope = given.rope;
+    append.interleaved = require_code("rope_layout", given.rope_layout, HW4_ROPE_INTERLEAVED) == HW4_ROPE_INTERLEAVED;
+    const bool rotates = given.rope != nullptr;
+    if (rotates && cache.dim % 2 != 0) refuse("dim is " + text(cache.dim) + ", RoPE needs an even one");
+    if (rotates && given.rope_positions < cache.keys)
+        refuse("rope_positions is " + text(given.rope_positions) + ", need at least keys = " + text(cache.keys));
+    if (!rotates && given.heads != 0) refuse("q is given without rope");
+    if (given.place == HW4_HOST) {
+        require_lengths(cache.batches, given.lengths, cache.queries, cache.keys);
+        require_pages(append.pages, cache.batches, given.lengths, cache.queries);
+    }
+    const Tensors in(rows, Pointers::all);
+    const Tensors out(cache, Pointers::all, append.pages);
+    const auto named = [](const char* name, Rows of) { return Operand{name, of, Role::other}; };
+    append.parts[0] = {in.input(given.k, named("k", Rows::of_keys)),
+                       out.output(given.k_cache, named("k_cache", Rows::of_keys)), cache.kv_heads, true, rotates};
+    append.parts[1] = {in.input(given.v, named("v", Rows::of_keys)),
+                       out.output(given.v_cache, named("v_cache", Rows::of_keys)), cache.kv_heads, true, false};
+    if (given.heads != 0)
+        append.parts[2] = {in.input(given.q, named("q", Rows::of_queries)),
+                           in.output(given.q_out, named("q_out", Rows::of_queries)), cache.heads, false, true};
+    return append;
 }
 
 void require_workspace(const Call& call, size_t bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "include/hw4.h"
+#include "src/contracts/append.h"
 #include "src/contracts/contract.h"
 #include "src/problem/tensor.h"
 
@@ -12,6 +13,7 @@ struct Call {
     const char* kernel = nullptr; // null: the fastest
     Problem problem;
     const int32_t* lengths = nullptr; // where the pointers of the call point; null unless the problem is by lengths
+    PageTable pages;                  // of a problem by pages
     Tensor in[kMostInputs];           // in the operation's order
     Tensor out[kMostOutputs];
     Tensor forward_out; // backward: O of an earlier forward call; no data: forward is computed again
@@ -24,8 +26,16 @@ struct Call {
 
     // On the host.
     int64_t keys_of(int64_t batch) const { return lengths == nullptr ? problem.keys : lengths[batch]; }
+    // A row of an operand.
+    void* row_of(const Operand& operand, const Tensor& tensor, int64_t batch, int64_t head, int64_t row) const {
+        if (!problem.by_pages || operand.rows != Rows::of_keys) return tensor.at(batch, head, row);
+        return tensor.at(pages.page_of(batch, row), head, row % pages.keys);
+    }
     size_t query_rows() const { return static_cast<size_t>(problem.units() * problem.queries); }
 };
+
+// A call of hw4_append(), checked. Throws Error.
+Append checked(const hw4_append_call& call);
 
 enum class Pointers { none, inputs, all }; // that a function follows
 
@@ -34,6 +44,9 @@ Call checked(const hw4_call& call, Pointers followed);
 
 // Throws Error (bad_data) where a batch has no keys, or more than there is room for.
 void require_lengths(const Problem& problem, const int32_t* lengths);
+
+// Throws Error (bad_data) where a page of a batch's last keys, so many of them, is not there.
+void require_pages(const PageTable& pages, int64_t batches, const int32_t* lengths, int64_t last_keys);
 
 // Throws Error (usage) where the caller's workspace has fewer bytes, or is not aligned.
 void require_workspace(const Call& call, size_t bytes);
@@ -50,6 +63,7 @@ namespace on_host {
 Needs plan(const Call& call);
 void run(const Call& call);
 void check(const Call& call);
+void append(const Append& rows);
 } // namespace on_host
 
 namespace on_device {
@@ -57,6 +71,7 @@ void require_gpu();
 Needs plan(const Call& call);
 void run(const Call& call);
 void check(const Call& call);
+void append(const Append& rows, void* stream);
 } // namespace on_device
 
 // Messages about values begin with this instead of a file's name.

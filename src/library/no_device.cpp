@@ -11,5 +11,6 @@ Needs plan(const Call&) {
 }
 void run(const Call&) { require_gpu(); }
 void check(const Call&) { require_gpu(); }
+void append(const Append&, void*) { require_gpu(); }
 
 } // namespace hw4::library::on_device

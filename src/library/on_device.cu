@@ -39,18 +39,21 @@ struct Choice {
     gpu::Plan plan;
 };
 
+std::string why_none(const Contract& contract, const Problem& problem) {
+    const char* const with = problem.by_pages ? " with pages" : problem.by_lengths ? " with lengths" : "";
+    std::string text = "no GPU kernel takes this problem" + std::string(with) + " under " + contract.name;
+    if (problem.dim > gpu::kMostColumns)
+        return text + ": dim is " + std::to_string(problem.dim) + ", need at most " + std::to_string(gpu::kMostColumns);
+    if (problem.by_pages && problem.stored_row_bytes() % 16 != 0)
+        text += ": rows have " + std::to_string(problem.stored_row_bytes()) + " bytes, need a multiple of 16";
+    return text;
+}
+
 Choice chosen_anew(const Call& call, const gpu::Device& device) {
     const gpu::Kernel* kernel = nullptr;
     if (call.kernel == nullptr) {
         kernel = gpu::choose_kernel(call.problem, device, *call.contract);
-        if (kernel == nullptr)
-            throw Error(ExitCode::bad_data, "no GPU kernel takes this problem" +
-                                                std::string(call.problem.by_lengths ? " with lengths" : "") +
-                                                " under " + std::string(call.contract->name) +
-                                                (call.problem.dim > gpu::kMostColumns
-                                                     ? ": dim is " + std::to_string(call.problem.dim) +
-                                                           ", need at most " + std::to_string(gpu::kMostColumns)
-                                                     : ""));
+        if (kernel == nullptr) throw Error(ExitCode::bad_data, why_none(*call.contract, call.problem));
     } else {
         kernel = gpu::find_kernel(call.kernel);
         if (kernel == nullptr || kernel->under != call.contract || kernel->does != call.problem.operation)
@@ -66,14 +69,14 @@ Choice chosen_anew(const Call& call, const gpu::Device& device) {
 const Choice& choose(const Call& call, const gpu::Device& device) {
     const Problem& p = call.problem;
     using Key = std::tuple<const gpu::Device*, const Contract*, const Operation*, Mask, Element, int64_t, int64_t,
-                           int64_t, int64_t, int64_t, int64_t, bool>;
+                           int64_t, int64_t, int64_t, int64_t, bool, bool>;
     thread_local std::map<Key, Choice> known;
     if (call.kernel != nullptr) {
         thread_local Choice named;
         return named = chosen_anew(call, device);
     }
     const Key key(&device, call.contract, p.operation, p.mask, p.element, p.batches, p.heads, p.kv_heads, p.queries,
-                  p.keys, p.dim, p.by_lengths);
+                  p.keys, p.dim, p.by_lengths, p.by_pages);
     const auto found = known.find(key);
     if (found != known.end()) return found->second;
     constexpr size_t kMostKnown = 256;
@@ -99,15 +102,21 @@ size_t check_bytes(const Problem& problem) {
 
 cudaStream_t stream_of(const Call& call) { return static_cast<cudaStream_t>(call.stream); }
 
-// Rows of the file's order as floats, from the GPU.
-std::vector<float> fetched(const Call& call, const Tensor& tensor, int64_t batch, int64_t head, int64_t first,
-                           int64_t rows) {
+// Rows of the file's order as floats, from the GPU. The table of pages is in host memory.
+std::vector<float> fetched(const Call& call, const Tensor& tensor, const PageTable& pages, int64_t batch, int64_t head,
+                           int64_t first, int64_t rows) {
     const size_t element = bytes_of(tensor.element);
     const auto columns = static_cast<size_t>(call.problem.dim);
     std::vector<unsigned char> stored(static_cast<size_t>(rows) * columns * element);
-    const size_t pitch = rows == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
-    HW4_CUDA(cudaMemcpy2DAsync(stored.data(), columns * element, tensor.at(batch, head, first), pitch,
-                               columns * element, static_cast<size_t>(rows), cudaMemcpyDeviceToHost, stream_of(call)));
+    for (int64_t row = 0, count = 0; row < rows; row += count) { // in pages, as many as one has
+        count = pages.at == nullptr ? rows : std::min(rows - row, pages.keys - (first + row) % pages.keys);
+        const size_t pitch = count == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
+        const auto* const from = static_cast<const unsigned char*>(tensor.data) +
+                                 static_cast<size_t>(pages.offset(tensor, batch, head, first + row)) * element;
+        HW4_CUDA(cudaMemcpy2DAsync(stored.data() + static_cast<size_t>(row) * columns * element, columns * element,
+                                   from, pitch, columns * element, static_cast<size_t>(count), cudaMemcpyDeviceToHost,
+                                   stream_of(call)));
+    }
     HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
     std::vector<float> values(static_cast<size_t>(rows) * columns);
     widen(tensor.element, stored.data(), values.size(), values.data());
@@ -141,6 +150,7 @@ void run(const Call& call) {
     launch.problem = call.problem;
     launch.device = device;
     launch.lengths = call.lengths;
+    launch.pages = call.pages;
     std::copy(std::begin(call.in), std::end(call.in), launch.in);
     std::copy(std::begin(call.out), std::end(call.out), launch.out);
     launch.statistics = beside > 0 ? static_cast<RowStatistics*>(call.workspace) : call.statistics;
@@ -160,14 +170,18 @@ void run(const Call& call) {
 
 namespace {
 
-// Some batches, of as many keys as the problem has.
-void check_batches(const Call& call, const Problem& problem, int64_t first_batch) {
+// Some batches, of as many keys as the problem has. `known` is the table of pages in host memory.
+void check_batches(const Call& call, const Problem& problem, int64_t first_batch, const PageTable& known = {}) {
     const List<Operand>& inputs = problem.operation->inputs;
     auto* to = static_cast<gpu::RowExtremes*>(call.workspace);
     for (size_t i = 0; i < inputs.size(); ++i) {
         Tensor tensor = call.in[i];
-        tensor.data = tensor.at(first_batch, 0);
-        gpu::find_extremes(tensor, problem.batches, problem.heads_of(inputs[i]), problem.head_rows(inputs[i]),
+        PageTable pages = inputs[i].rows == Rows::of_keys ? call.pages : PageTable{};
+        if (pages.at == nullptr)
+            tensor.data = tensor.at(first_batch, 0);
+        else
+            pages.at += first_batch * pages.columns;
+        gpu::find_extremes(tensor, pages, problem.batches, problem.heads_of(inputs[i]), problem.head_rows(inputs[i]),
                            problem.dim, to, stream_of(call));
         to += extremes_of(problem, inputs[i]);
     }
@@ -192,7 +206,9 @@ void check_batches(const Call& call, const Problem& problem, int64_t first_batch
                     const int64_t first = part * gpu::kExtremesRows;
                     if (found.magnitude_bits >= limit) {
                         const int64_t count = std::min(gpu::kExtremesRows, rows - first);
-                        const std::vector<float> values = fetched(call, call.in[i], batch, head, first, count);
+                        const std::vector<float> values =
+                            fetched(call, call.in[i], inputs[i].rows == Rows::of_keys ? known : PageTable{}, batch,
+                                    head, first, count);
                         const Findings flaw = domain.examine(rows_before + head * rows + first, count, values.data());
                         if (flaw.flaw) std::rethrow_exception(flaw.flaw);
                     }
@@ -227,9 +243,20 @@ void check(const Call& call) {
                              stream_of(call)));
     HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
     require_lengths(problem, lengths.data());
+    PageTable pages = call.pages;
+    std::vector<int32_t> table(static_cast<size_t>(problem.batches * pages.columns));
+    if (problem.by_pages) {
+        HW4_CUDA(cudaMemcpyAsync(table.data(), pages.at, table.size() * sizeof table[0], cudaMemcpyDeviceToHost,
+                                 stream_of(call)));
+        HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
+        pages.at = table.data();
+        require_pages(pages, problem.batches, lengths.data(), problem.keys);
+    }
     for (int64_t batch = 0; batch < problem.batches; ++batch)
-        check_batches(call, problem.of_batches(1).of_keys(lengths[static_cast<size_t>(batch)]), batch);
+        check_batches(call, problem.of_batches(1).of_keys(lengths[static_cast<size_t>(batch)]), batch, pages);
 }
+
+void append(const Append& all, void* stream) { gpu::append_rows(all, static_cast<cudaStream_t>(stream)); }
 
 } // namespace library::on_device
 } // namespace hw4

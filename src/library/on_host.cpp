@@ -6,6 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/base/parallel.h"
+#include "src/contracts/fma_clones.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/kernels.h"
 #include "src/library/call.h"
@@ -43,7 +44,9 @@ public:
     Packed(const Call& call, const Operand& operand, const Tensor& tensor)
         : call_(call), problem_(call.problem), operand_(operand), tensor_(tensor) {}
 
-    bool is_needed() const { return tensor_.row != problem_.dim; }
+    bool is_needed() const {
+        return tensor_.row != problem_.dim || (problem_.by_pages && operand_.rows == Rows::of_keys);
+    }
     Tensor place(Workspace& workspace) {
         if (!is_needed()) return tensor_;
         const int64_t head = problem_.head_rows(operand_) * problem_.dim;
@@ -52,19 +55,27 @@ public:
         packed_ = {workspace.take(bytes), tensor_.element, batch, head, problem_.dim};
         return packed_;
     }
-    void copy_in() const { copy(tensor_, packed_); }
-    void copy_out() const { copy(packed_, tensor_); }
+    void copy_in() const {
+        copy([](void* packed, void* given, size_t bytes) { std::memcpy(packed, given, bytes); });
+    }
+    void copy_out() const {
+        copy([](void* packed, void* given, size_t bytes) { std::memcpy(given, packed, bytes); });
+    }
 
 private:
-    void copy(const Tensor& from, const Tensor& to) const {
+    template <class Copy>
+    void copy(const Copy& copy_row) const {
         if (!is_needed()) return;
         const size_t bytes = static_cast<size_t>(problem_.dim) * bytes_of(tensor_.element);
-        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
+        const int64_t heads = problem_.heads_of(operand_);
+        const auto copy_head = [&](size_t index, size_t) {
+            const int64_t batch = static_cast<int64_t>(index) / heads;
+            const int64_t head = static_cast<int64_t>(index) % heads;
             const int64_t rows = operand_.rows == Rows::of_keys ? call_.keys_of(batch) : problem_.head_rows(operand_);
-            for (int64_t head = 0; head < problem_.heads_of(operand_); ++head)
-                for (int64_t row = 0; row < rows; ++row)
-                    std::memcpy(to.at(batch, head, row), from.at(batch, head, row), bytes);
-        }
+            for (int64_t row = 0; row < rows; ++row)
+                copy_row(packed_.at(batch, head, row), call_.row_of(operand_, tensor_, batch, head, row), bytes);
+        };
+        in_pieces(static_cast<size_t>(problem_.batches * heads), 1, copy_head, threads_of(call_));
     }
 
     const Call& call_;
@@ -120,7 +131,7 @@ std::exception_ptr flaw_of(const Call& call, int64_t batch) {
                 for (int64_t first = 0; first < problem.head_rows(operand); first += kRows) {
                     const int64_t count = std::min(kRows, problem.head_rows(operand) - first);
                     for (int64_t r = 0; r < count; ++r)
-                        widen(tensor.element, tensor.at(batch, head, first + r), columns,
+                        widen(tensor.element, call.row_of(operand, tensor, batch, head, first + r), columns,
                               values.data() + static_cast<size_t>(r) * columns);
                     domain.check(row, count, values.data());
                     row += count;
@@ -130,6 +141,15 @@ std::exception_ptr flaw_of(const Call& call, int64_t batch) {
         return std::current_exception();
     }
     return nullptr;
+}
+
+// Not inlined into append(), so that the processor chooses the copy with FMA instructions.
+HW4_FMA_CLONES void append_rows(const Append& all, int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; ++row)
+        if (all.parts[0].from.element == Element::float32)
+            append_row<float>(all, row, 0, 1);
+        else
+            append_row<uint16_t>(all, row, 0, 1);
 }
 
 } // namespace
@@ -164,6 +184,13 @@ void check(const Call& call) {
         threads_of(call));
     for (const std::exception_ptr& flaw : flaws)
         if (flaw) std::rethrow_exception(flaw);
+}
+
+void append(const Append& all) {
+    constexpr size_t kRows = 256; // of one thread at a time
+    in_pieces(static_cast<size_t>(all.rows()), kRows, [&](size_t first, size_t count) {
+        append_rows(all, static_cast<int64_t>(first), static_cast<int64_t>(count));
+    });
 }
 
 } // namespace hw4::library::on_host

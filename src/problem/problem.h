@@ -23,6 +23,7 @@ struct Problem {
     Element element = Element::float32; // of the files
     double scale = 0;                   // that scores are multiplied by; 0: 1/sqrt(d)
     bool by_lengths = false;            // each batch has its own number of keys, the first ones of N_k rows
+    bool by_pages = false;              // K and V lie in pages (tensor.h); by lengths too
     // Of operations that give rows of a block of keys: which. All keys are inputs.
     int64_t first_key = 0;
     int64_t block_keys = 0;
@@ -42,7 +43,7 @@ struct Problem {
     Problem of_keys(int64_t count) const {
         Problem part = *this;
         part.keys = count;
-        part.by_lengths = false;
+        part.by_lengths = part.by_pages = false;
         return part;
     }
 

@@ -69,6 +69,23 @@ struct Tensor {
     }
 };
 
+// K and V in pages: key j of a batch is row j % keys of page at[batch * columns + j / keys]. The stride `batch` of the
+// tensors is the distance of two pages.
+struct PageTable {
+    const int32_t* at = nullptr; // null: the keys of a batch follow one another
+    int64_t keys = 0;            // of a page, a power of two
+    int64_t columns = 0;         // of the table
+    int64_t count = 0;           // of pages
+
+    HW4_INLINE bool has(int32_t page) const { return page >= 0 && page < count; }
+    HW4_INLINE int32_t page_of(int64_t batch, int64_t key) const { return at[batch * columns + key / keys]; }
+    // The place of a key's row in the tensor, in elements.
+    HW4_INLINE int64_t offset(const Tensor& tensor, int64_t batch, int64_t head, int64_t key) const {
+        if (at == nullptr) return batch * tensor.batch + head * tensor.head + key * tensor.row;
+        return page_of(batch, key) * tensor.batch + head * tensor.head + key % keys * tensor.row;
+    }
+};
+
 // One of the operands in `list`, the operation's inputs or outputs, of batches that follow one another from `data` as
 // in a file of the problem, with `row` elements from one row to the next.
 inline Tensor tensor_at(const Problem& problem, const List<Operand>& list, size_t index, const void* data, size_t row) {

@@ -1,10 +1,11 @@
-// split_keys on what the tests of all kernels do not have: batches of different lengths, and rows of scores whose
-// reference changes in the middle of the keys, so that shares are computed again.
+// split_keys on what the tests of all kernels do not have: batches of different lengths, keys in pages, and rows of
+// scores whose reference changes in the middle of the keys, so that shares are computed again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -61,23 +62,66 @@ std::vector<float> batch_of(const Problem& problem, const std::vector<float>& va
     return part;
 }
 
-void expect_bytes(Problem problem, Keys keys, const std::vector<int32_t>& lengths) {
+// K and V of a launch in pages, in a random order; what no batch has is poisoned, and no page of the table.
+Scratch put_into_pages(Launch& launch, int64_t page_keys, const std::vector<int32_t>& lengths, cudaStream_t stream) {
+    const Problem& problem = launch.problem;
+    const int64_t columns = (problem.keys + page_keys - 1) / page_keys;
+    std::vector<int32_t> table(static_cast<size_t>(problem.batches * columns));
+    std::iota(table.begin(), table.end(), 0);
+    std::shuffle(table.begin(), table.end(), std::mt19937(5));
+    const auto count = static_cast<int64_t>(table.size());
+    const int64_t head = page_keys * problem.dim;
+    const size_t tensor_floats = static_cast<size_t>(count * problem.kv_heads * head);
+    Scratch memory = make_scratch(2 * tensor_floats * sizeof(float) + table.size() * sizeof(int32_t));
+    HW4_CUDA(cudaMemsetAsync(memory.get(), 0xff, 2 * tensor_floats * sizeof(float), stream));
+    auto* const floats = static_cast<float*>(memory.get());
+    for (int64_t batch = 0; batch < problem.batches; ++batch)
+        for (int64_t column = 0; column < columns; ++column) {
+            int32_t& page = table[static_cast<size_t>(batch * columns + column)];
+            const int64_t length = std::min<int64_t>(lengths[static_cast<size_t>(batch)], problem.keys);
+            const int64_t rows = std::min(length - column * page_keys, page_keys);
+            if (rows <= 0) {
+                page = -7;
+                continue;
+            }
+            for (int64_t i = 0; i < 2 * problem.kv_heads; ++i) {
+                const int64_t in_pages = (page * problem.kv_heads + i / 2) * head;
+                HW4_CUDA(cudaMemcpy2DAsync(floats + i % 2 * tensor_floats + in_pages, problem.row_bytes(),
+                                           launch.in[1 + i % 2].at(batch, i / 2, column * page_keys),
+                                           static_cast<size_t>(launch.in[1].row) * sizeof(float), problem.row_bytes(),
+                                           static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, stream));
+            }
+        }
+    auto* const on_card = reinterpret_cast<int32_t*>(floats + 2 * tensor_floats);
+    HW4_CUDA(cudaMemcpyAsync(on_card, table.data(), table.size() * sizeof(int32_t), cudaMemcpyHostToDevice, stream));
+    HW4_CUDA(cudaStreamSynchronize(stream));
+    for (int i = 0; i < 2; ++i)
+        launch.in[1 + i] = {floats + i * tensor_floats, Element::float32, problem.kv_heads * head, head, problem.dim};
+    launch.pages = {on_card, page_keys, columns, count};
+    return memory;
+}
+
+void expect_bytes(Problem problem, Keys keys, const std::vector<int32_t>& lengths, int64_t page_keys = 0) {
     const Kernel& kernel = *find_kernel("split_keys");
     const std::vector<float> values = values_of(problem, keys);
     problem.by_lengths = !lengths.empty();
+    problem.by_pages = page_keys > 0;
     const Plan plan = plan_of(kernel, problem, current_device());
     ASSERT_EQ(plan.why_not, "");
     const Scratch on_card = make_scratch(lengths.size() * sizeof(int32_t));
     HW4_CUDA(cudaMemcpy(on_card.get(), lengths.data(), lengths.size() * sizeof(int32_t), cudaMemcpyHostToDevice));
     const auto launch = [&](Launch asked, cudaStream_t stream) {
         if (problem.by_lengths) asked.lengths = static_cast<const int32_t*>(on_card.get());
+        Scratch pages;
+        if (problem.by_pages) pages = put_into_pages(asked, page_keys, lengths, stream);
         kernel.launch(asked, stream);
+        HW4_CUDA(cudaStreamSynchronize(stream)); // before the pages go
     };
     std::vector<RowStatistics> statistics(static_cast<size_t>(problem.output_rows()));
     const std::vector<float> got = attend_poisoned(problem, values, plan.scratch_bytes, launch, &statistics);
     for (int64_t batch = 0; batch < problem.batches; ++batch) {
         Problem one = problem.of_batches(1);
-        one.by_lengths = false;
+        one.by_lengths = one.by_pages = false;
         if (problem.by_lengths) one.keys = std::clamp<int64_t>(lengths[static_cast<size_t>(batch)], 0, problem.keys);
         const std::vector<float> in = batch_of(problem, values, batch, one.keys);
         std::vector<float> out(problem.batch_output_floats());
@@ -108,7 +152,7 @@ TEST(SplitKeys, GivesTheBytesWhereverTheReferenceChanges) {
             expect_bytes(problem, keys, {});
 }
 
-TEST(SplitKeys, TakesBatchesOfAnyLength) {
+TEST(SplitKeys, TakesBatchesOfAnyLengthInPagesToo) {
     HW4_SKIP_WITHOUT_GPU();
     std::mt19937 source(3);
     for (const Keys keys : {Keys::alike, Keys::rising_late})
@@ -125,6 +169,7 @@ TEST(SplitKeys, TakesBatchesOfAnyLength) {
                 lengths[3] = static_cast<int32_t>(problem.keys) + 100;
             }
             expect_bytes(problem, keys, lengths);
+            for (const int64_t page_keys : {16, 32, 64, 256}) expect_bytes(problem, keys, lengths, page_keys);
         }
 }
 

@@ -30,7 +30,8 @@ CONTRACTS = {"f32": (0, 1), "fixed": (0,), "fixed16": (0,), "bf16": (0, 1), "fp1
 # batches, heads, kv_heads, queries, keys, dim
 SHAPES = [(1, 1, 1, 1, 1, 1), (2, 2, 1, 33, 70, 33), (1, 2, 2, 130, 64, 64), (2, 4, 2, 40, 40, 256)]
 ARGUMENTS = {0: (("q", "k", "v"), ("o",)), 1: (("q", "k", "v", "d_o"), ("dq", "dk", "dv"))}
-EXPORTED = {"hw4_plan", "hw4_run", "hw4_check", "hw4_error", "hw4_gpu", "hw4_abi", "hw4_version", "hw4_revision"}
+EXPORTED = {"hw4_plan", "hw4_run", "hw4_check", "hw4_append", "hw4_rope_table", "hw4_error", "hw4_gpu", "hw4_abi",
+            "hw4_version", "hw4_revision"}
 KEYS = {"k", "v", "dk", "dv"}
 
 
@@ -118,6 +119,45 @@ class Case:
 
     def results(self):
         return {name: self.rows[name].packed() for name in self.outputs}
+
+
+class Pages:
+    """K and V of Rows in pages, in another order, among pages of NaN."""
+
+    def __init__(self, rows, lengths, page_keys, gap=0, heads_inside=False):
+        k, self.page_keys = rows["k"], page_keys
+        self.columns = -(-k.rows // page_keys)
+        count = k.batches * self.columns + 2
+        self.table = (ctypes.c_int32 * (k.batches * self.columns))(*[-1] * (k.batches * self.columns))
+        free = sorted(range(count), key=lambda page: page * 7 % 11)
+        self.rows = {name: Rows((count, 1, k.heads, 1, page_keys, k.dim), name, gap, heads_inside) for name in ("k", "v")}
+        for pages in self.rows.values():
+            pages.data = array.array("f", [float("nan")]) * len(pages.data)
+        for batch, length in enumerate(lengths):
+            for column in range(-(-length // page_keys)):
+                self.table[batch * self.columns + column] = free.pop()
+        self.lengths = lengths
+        for name, pages in self.rows.items():
+            for place, at in self.places(rows[name], pages):
+                pages.data[place:place + k.dim] = rows[name].data[at:at + k.dim]
+
+    def places(self, rows, pages):
+        for batch, length in enumerate(self.lengths):
+            for head, key in itertools.product(range(rows.heads), range(length)):
+                page = self.table[batch * self.columns + key // self.page_keys]
+                yield (page * pages.batch + head * pages.head + key % self.page_keys * pages.row,
+                       batch * rows.batch + head * rows.head + key * rows.row)
+
+    def copy_out(self, rows):
+        for name, pages in self.rows.items():
+            for place, at in self.places(rows[name], pages):
+                rows[name].data[at:at + pages.dim] = pages.data[place:place + pages.dim]
+
+    def put_into(self, call, k, v):
+        self.rows["k"].put_into(k)
+        self.rows["v"].put_into(v)
+        call.pages, call.page_keys = ctypes.addressof(self.table), self.page_keys
+        call.page_columns, call.page_count = self.columns, self.rows["k"].batches
 
 
 class LibraryTest(unittest.TestCase):
@@ -236,6 +276,93 @@ class BytesTest(LibraryTest):
             with self.subTest(contract=contract, causal=causal, gap=gap):
                 self.assertEqual(found, (case.results()["o"], bytes(sums), bytes(statistics)))
 
+    def test_pages_are_like_one_piece(self):
+        sizes, lengths = (3, 4, 2, 5, 300, 33), (300, 1, 64)
+        given = (ctypes.c_int32 * 3)(*lengths)
+        for gap, heads_inside in ((0, False), (3, True)):
+            case = Case(sizes, "f32", causal=True)
+            call = case.call(gap, heads_inside)
+            call.lengths = ctypes.addressof(given)
+            library.run(call)
+            expected = case.results()
+            for page_keys in (16, 64, 256):
+                pages = Pages(case.rows, lengths, page_keys, gap, heads_inside)
+                pages.put_into(call, call.k, call.v)
+                case.rows["o"].fill(array.array("f", [0]) * case.count["o"])
+                library.check(call)
+                library.run(call)
+                self.assertEqual(case.results(), expected, page_keys)
+
+    def test_appended_rows(self):
+        """Copied, and rotated in both layouts, into one piece and into pages, by an independent loop."""
+        def rounded(x):
+            return ctypes.c_float(x).value
+
+        batches, heads, kv_heads, tokens, keys, dim = 3, 4, 2, 5, 40, 8
+        lengths = (40, 5, 33)
+        given = (ctypes.c_int32 * 3)(*lengths)
+        table = (ctypes.c_float * (keys * dim))()
+        library.rope_table(10000.0, keys, dim, table)
+        case = Case((batches, heads, kv_heads, tokens, tokens, dim), "f32")
+        case.call()
+        new = case.rows
+        for rotates, interleaved, paged in itertools.product((False, True), repeat=3):
+            cache = {name: Rows((batches, heads, kv_heads, tokens, keys, dim), name) for name in ("k", "v")}
+            expected = {name: Rows((batches, heads, kv_heads, tokens, keys, dim), name) for name in ("k", "v")}
+            turned, wanted = (Rows((batches, heads, kv_heads, tokens, keys, dim), "q") for _ in range(2))
+            for name, to in (("k", expected["k"]), ("v", expected["v"]), ("q", wanted)):
+                for b, h, i in itertools.product(range(batches), range(to.heads), range(tokens)):
+                    at = b * new[name].batch + h * new[name].head + i * dim
+                    row, position = new[name].data[at:at + dim], lengths[b] - tokens + i
+                    for pair in range(dim // 2 if rotates and name != "v" else 0):
+                        x, y = (2 * pair, 2 * pair + 1) if interleaved else (pair, pair + dim // 2)
+                        a, b_, (c, s) = row[x], row[y], table[position * dim + 2 * pair:position * dim + 2 * pair + 2]
+                        row[x], row[y] = a * c - rounded(b_ * s), a * s + rounded(b_ * c)  # exact, but for one rounding
+                    place = b * to.batch + h * to.head + (i if name == "q" else position) * dim
+                    to.data[place:place + dim] = row
+            call = library.AppendCall(size=ctypes.sizeof(library.AppendCall), batches=batches, kv_heads=kv_heads,
+                                      tokens=tokens, keys=keys, dim=dim, lengths=ctypes.addressof(given),
+                                      rope_layout=int(interleaved), rope_positions=keys)
+            new["k"].put_into(call.k)
+            new["v"].put_into(call.v)
+            if rotates:
+                call.rope, call.heads = ctypes.addressof(table), heads
+                new["q"].put_into(call.q)
+                turned.put_into(call.q_out)
+            if paged:
+                pages = Pages(cache, lengths, 16)
+                pages.put_into(call, call.k_cache, call.v_cache)
+            else:
+                cache["k"].put_into(call.k_cache)
+                cache["v"].put_into(call.v_cache)
+            library.append(call)
+            if paged:
+                pages.copy_out(cache)
+            with self.subTest(rotates=rotates, interleaved=interleaved, paged=paged):
+                self.assertTrue(all(cache[name].data == expected[name].data for name in cache))
+                self.assertEqual(turned.data, wanted.data if rotates else turned.data)
+
+    def test_rope_table(self):
+        def table(theta, positions, dim):
+            made = (ctypes.c_float * (positions * dim))()
+            library.rope_table(theta, positions, dim, made)
+            return made
+
+        value = 0
+        for word in struct.unpack("<32768I", bytes(table(10000.0, 512, 64))):
+            value = (value ^ word) * 0x100000001b3 % 2**64
+        self.assertEqual(f"{value:016x}", "a36901001c936879")  # x86-64 and aarch64
+        for theta, dim in ((10000.0, 6), (500000.0, 128), (1.0, 2)):
+            made = table(theta, 5000, dim)
+            for position, pair in itertools.product((0, 1, 77, 4999), range(dim // 2)):
+                angle = position * theta ** (-2 * pair / dim)
+                at = position * dim + 2 * pair
+                self.assertAlmostEqual(made[at], math.cos(angle), delta=4e-8)
+                self.assertAlmostEqual(made[at + 1], math.sin(angle), delta=4e-8)
+        for arguments in ((0.5, 1, 2), (float("nan"), 1, 2), (1e4, 0, 2), (1e4, 2**20 + 1, 2), (1e4, 1, 3)):
+            with self.assertRaisesRegex(library.Error, "hw4_rope_table: need "):
+                library.rope_table(*arguments, (ctypes.c_float * 8)())
+
     def test_a_workspace_of_the_caller(self):
         case = Case((1, 1, 1, 70, 70, 33), "fixed")
         call = case.call(gap=1)
@@ -302,6 +429,56 @@ class RefusedTest(LibraryTest):
             given = (ctypes.c_int32 * 2)(6, 6)
             self.assert_refused(65, f"with lengths, which the contract {contract} lacks",
                                 lambda call: setattr(call, "lengths", ctypes.addressof(given)), operation, contract)
+
+    def test_pages(self):
+        lengths = (ctypes.c_int32 * 2)(6, 6)
+        table = (ctypes.c_int32 * 2)(0, 2)
+
+        def put(**fields):
+            def change(call):
+                call.lengths, call.pages = ctypes.addressof(lengths), ctypes.addressof(table)
+                call.page_keys, call.page_columns, call.page_count = 16, 1, 2
+                for tensor in (call.k, call.v):
+                    tensor.batch, tensor.head, tensor.row = 0, 0, 8  # nothing of these is read
+                for name, value in fields.items():
+                    setattr(call, name, value)
+            return change
+
+        self.assert_refused(65, "pages: batch 1, column 0 is 2, need 0 to 1", put())
+        for wanted, fields in [("page_keys is 17, need 16, 32, 64, 128 or 256", {"page_keys": 17}),
+                               ("page_keys is 512, need", {"page_keys": 512}), ("page_count is 0", {"page_count": 0}),
+                               ("keys is 17, need at most page_columns \\* page_keys = 16", {"keys": 17}),
+                               ("pages are given without lengths", {"lengths": None})]:
+            self.assert_refused(64, wanted, put(**fields))
+        lengths[0] = 7
+        self.assert_refused(65, "lengths: batch 0 has 7 keys, need 1 to 6", put())
+        self.assert_refused(65, "with lengths, which the contract bf16 lacks", put(contract=b"bf16"))
+
+    def test_appends(self):
+        lengths = (ctypes.c_int32 * 2)(9, 9)
+        table = (ctypes.c_int32 * 1)(3)
+        rows = Rows((1, 1, 1, 1, 16, 5), "k")
+        for code, wanted, fields in [
+                (64, "hw4_append_call.size is 8, need", {"size": 8}), (64, "lengths is null", {"lengths": None}),
+                (64, "tokens is 0", {"tokens": 0}), (64, "rope_layout is 2", {"rope_layout": 2}),
+                (65, "lengths: batch 0 has 9 keys, need 10 to 16", {"tokens": 10}),
+                (65, "lengths: batch 0 has 9 keys, need 2 to 8", {"keys": 8}),
+                (64, "q is given without rope", {"heads": 1}), (64, "dim is 5, RoPE needs an even one", {"rope": 16}),
+                (64, "rope_positions is 15, need at least keys = 16", {"rope": 16, "dim": 4, "rope_positions": 15}),
+                (65, "pages: batch 0, column 0 is 3, need 0 to 2", {"pages": ctypes.addressof(table)}),
+                (64, "k_cache is null", {"k_cache": library.Tensor()}),
+                (64, "v_cache has strides by which its rows overlap", {"batches": 2})]:
+            call = library.AppendCall(size=ctypes.sizeof(library.AppendCall), batches=1, kv_heads=1, tokens=2, keys=16,
+                                      dim=5, lengths=ctypes.addressof(lengths), page_keys=16, page_columns=1, page_count=3)
+            for tensor in (call.k, call.v, call.k_cache, call.v_cache):
+                rows.put_into(tensor)
+            call.v_cache.batch = 0
+            for name, value in fields.items():
+                setattr(call, name, value)
+            with self.subTest(wanted=wanted), self.assertRaisesRegex(library.Error, wanted) as refused:
+                library.append(call)
+            self.assertEqual(refused.exception.code, code)
+        self.assertTrue(all(value == 7.5 for value in rows.data))
 
     def test_what_the_contract_lacks(self):
         self.assert_refused(65, "asks for backward, which the contract fixed lacks",

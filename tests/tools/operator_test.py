@@ -67,6 +67,22 @@ def takes_lengths(device):
     return ""
 
 
+def in_pages(k, v, lengths, page_keys):
+    """k and v in pages in a random order, among pages of NaN, and the table."""
+    batches, columns = k.shape[0], -(-k.shape[2] // page_keys)
+    order = torch.randperm(batches * columns + 2, generator=torch.Generator().manual_seed(1))
+    table = order[:batches * columns].reshape(batches, columns)
+    pages = [torch.full((len(order), k.shape[1], page_keys, k.shape[3]), float("nan"), dtype=k.dtype, device=k.device)
+             for _ in range(2)]
+    for b, n in enumerate(lengths):
+        for at in range(0, n, page_keys):
+            for to, rows in zip(pages, (k, v)):
+                part = rows[b, :, at:min(at + page_keys, n)]
+                to[table[b, at // page_keys], :, :part.shape[1]] = part
+        table[b, -(-n // page_keys):] = -1
+    return *pages, lengths, table.to(k.device)
+
+
 def same(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and bool((a.cpu().contiguous().view(torch.uint8) ==
                                                               b.cpu().contiguous().view(torch.uint8)).all())
@@ -184,28 +200,43 @@ class OperatorTest(unittest.TestCase):
                     self.skipTest(why_not)
 
     def test_decoded_tokens_are_those_of_a_prefill(self):
-        for device in self.devices_with_lengths():
-            for dtype in (torch.float32, torch.bfloat16):
-                q, k, v = drawn((2, 4, 2, 130, 130, 64), dtype, device)
-                whole = hw4.attention(q, k, v, causal=True, contract="f32", scale=0.2)
-                for step in (1, 7, 64):
-                    cache = hw4.Cache(2, 2, 150, 64, dtype, device)
-                    parts = [hw4.decode(q[:, :, at:at + step], *cache.append(k[:, :, at:at + step], v[:, :, at:at + step]),
-                                        scale=0.2) for at in range(0, 130, step)]
-                    self.assertTrue(same(torch.cat(parts, 2), whole), (device, dtype, step))
+        """In chunks and token by token, from a cache in one piece or in pages, with and without RoPE: the bytes that the
+        CPU gives in one piece."""
+        for dtype, turned in ((torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)):
+            q, k, v = drawn((2, 4, 2, 510, 510, 32), dtype)
+            table = hw4.rope_table(1e4, 510, 32, "cpu") if turned else None
+            cache = hw4.Cache(2, 2, 510, 32, dtype)
+            kept = cache.append(k, v, rope=table, q=q if turned else None)
+            whole = hw4.attention(kept[0] if turned else q, cache.k, v, causal=True, contract="f32", scale=0.2)
+            for device in self.devices_with_lengths():
+                now = table.to(device) if turned else None
+                on_device = [t.to(device) for t in (q, k, v)]
+                for step, page_keys in ((1, 16), (7, 64), (64, 256), (500, 16), (1, None), (500, None)):
+                    paged = {} if page_keys is None else {"page_keys": page_keys, "pages": 2 * -(-512 // page_keys) + 1}
+                    cache = hw4.Cache(2, 2, 512, 32, dtype, device, **paged)
+                    parts = []
+                    for at in range(0, 510, step):
+                        a, b, c = (t[:, :, at:at + step] for t in on_device)
+                        kept = cache.append(b, c, rope=now, q=a if turned else None)
+                        parts.append(hw4.decode(*(() if turned else (a,)), *kept, scale=0.2))
+                    self.assertTrue(same(torch.cat(parts, 2), whole), (device, dtype, step, page_keys))
 
     def test_a_sequence_alone_and_among_others(self):
-        """Each of its own length, with anything behind it, wherever the lengths are."""
-        lengths = [1, 130, 33, 64, 97]
+        """Each of its own length, with anything behind it, wherever the lengths are, in one piece and in pages."""
         for device in self.devices_with_lengths():
-            for shape, causal in (((5, 4, 2, 1, 150, 64), True), ((5, 4, 1, 3, 150, 128), True), ((5, 2, 2, 9, 150, 33), False)):
+            for shape, causal in (((5, 4, 2, 1, 150, 64), True), ((5, 4, 1, 3, 150, 128), True),
+                                  ((5, 2, 2, 9, 150, 32), False), ((64, 4, 2, 1, 300, 64), True)):
                 q, k, v = drawn(shape, device=device)
+                lengths = [1, 130, 33, 64, 97] if shape[0] == 5 else [1 + 47 * b % 300 for b in range(64)]
                 alone = [hw4.attention(q[b:b + 1], k[b:b + 1, :, :n], v[b:b + 1, :, :n], causal=causal, return_lse=True)
                          for b, n in enumerate(lengths)]
                 for b, n in enumerate(lengths):
                     k[b, :, n:] = v[b, :, n:] = float("nan")
-                for given in (lengths, torch.tensor(lengths), torch.tensor(lengths, dtype=torch.int32, device=device)):
-                    o, lse = hw4.decode(q, k, v, given, causal=causal, return_lse=True, check=True)
+                kinds = [(k, v, given, None) for given in (lengths, torch.tensor(lengths),
+                                                           torch.tensor(lengths, dtype=torch.int32, device=device))]
+                kinds += [in_pages(k, v, lengths, page_keys) for page_keys in (16, 64, 256)]
+                for kind in kinds:
+                    o, lse = hw4.decode(q, *kind, causal=causal, return_lse=True, check=True)
                     self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, shape))
                     self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, shape))
 
@@ -235,8 +266,10 @@ class OperatorTest(unittest.TestCase):
                 tensors = drawn(shape, dtype)
                 lengths = [shape[4] - 700 * i for i in range(shape[0])]
                 expected = hw4.decode(*tensors, lengths, return_lse=True)
-                got = hw4.decode(*(t.cuda() for t in tensors), lengths, return_lse=True)
-                self.assertTrue(all(same(a, b) for a, b in zip(got, expected)), (dtype, shape))
+                q, k, v = (t.cuda() for t in tensors)
+                for kind in ((k, v, lengths), *(in_pages(k, v, lengths, page_keys) for page_keys in (16, 128))):
+                    got = hw4.decode(q, *kind, return_lse=True)
+                    self.assertTrue(all(same(a, b) for a, b in zip(got, expected)), (dtype, shape))
 
     def test_refused_lengths(self):
         for device in self.devices_with_lengths():
@@ -252,6 +285,22 @@ class OperatorTest(unittest.TestCase):
                 hw4.decode(q, k, v, [6, 6], contract="fixed16")
             with self.assertRaisesRegex(ValueError, "decode has no gradients"):
                 hw4.decode(q.requires_grad_(), k, v, [6, 6])
+            k, v, lengths, table = in_pages(k, v, [6, 6], 16)
+            q = q.detach()
+            broken = table.clone()
+            broken[1, 0] = 2**40
+            for wanted, given in [("pages: batch 1, column 0 is", (k, v, lengths, broken)),
+                                  ("pages are of", (k, v, lengths, [[0.5]])),
+                                  ("batch 0 has 17 keys, need 1 to 16", (k, v, [17, 1], table)),
+                                  ("page_keys is 17, need 16, 32", (*(F.pad(t, (0, 0, 0, 1)) for t in (k, v)), lengths, table)),
+                                  ("need (pages, H_kv, page_keys, d) and (B, columns)", (k, v, lengths, [1])),
+                                  ("q has shape (2, 4, 1, 8) and k (1, 2, 16, 8)", (k, v, [6], table[:1]))]:
+                with self.assertRaises(ValueError) as refused:
+                    hw4.decode(q, *given, check=True)
+                self.assertIn(wanted, str(refused.exception))
+            if device == "cuda":  # unchecked, an index out of range is page 0
+                zero = torch.where(broken == 2**40, 0, broken)
+                self.assertTrue(same(hw4.decode(q, k, v, lengths, broken), hw4.decode(q, k, v, lengths, zero)))
         with self.assertRaisesRegex(ValueError, "scale is 0: need a number above 0"):
             hw4.attention(*drawn((2, 4, 2, 1, 6, 8)), scale=0)
 
@@ -273,6 +322,56 @@ class OperatorTest(unittest.TestCase):
         cache.clear(1)
         cache.append(k[:1], v[:1], [1])
         self.assertEqual(cache.lengths.tolist(), [5, 5, 0])
+
+    def test_a_cache_in_pages(self):
+        """A sequence takes a page when it needs one, and gives its pages back."""
+        _, k, v = drawn((2, 2, 2, 1, 33, 8))
+        cache = hw4.Cache(2, 2, 48, 8, torch.float32, page_keys=16, pages=4)
+        cache.append(k[:1], v[:1], [0])
+        cache.append(k[1:, :, :16], v[1:, :, :16], [1])
+        for wanted, sequence in [("16 more tokens of 1 sequences need 1 pages: 0 of 4 are free", 1),
+                                 ("sequence 0 has 33 tokens and gets 16 more: the cache has room for 48", 0)]:
+            with self.assertRaisesRegex(hw4.Error, wanted):
+                cache.append(k[:1, :, :16], v[:1, :, :16], [sequence])
+        self.assertEqual(cache.lengths.tolist(), [33, 16])
+        self.assertTrue(same(torch.cat([cache.k[page] for page in cache.pages[0]], 1)[:, :33], k[0]))
+        cache.clear(0)
+        cache.append(k[:1, :, :32], v[:1, :, :32], [1])
+        self.assertEqual((cache.lengths.tolist(), len(set(cache.pages[1].tolist()))), ([0, 48], 3))
+        with self.assertRaisesRegex(ValueError, "need both, or neither"):
+            hw4.Cache(2, 2, 48, 8, torch.float32, pages=4)
+
+    def test_append(self):
+        """Everywhere the CPU's bytes, of each dtype; what it refuses."""
+        for dtype, interleaved in ((torch.float32, False), (torch.bfloat16, True), (torch.float16, False)):
+            q, k, v = drawn((2, 4, 2, 5, 5, 64), dtype)
+            found = []
+            for device in devices():
+                caches = [torch.zeros(2, 2, 40, 64, dtype=dtype, device=device) for _ in range(2)]
+                given = [t.to(device) for t in (k, v)]
+                turned = hw4.append(*given, *caches, [40, 7], rope=hw4.rope_table(1e4, 40, 64, device), q=q.to(device),
+                                    interleaved=interleaved)
+                found.append([t.cpu() for t in (turned, *caches)])
+            self.assertTrue(all(same(a, b) for other in found for a, b in zip(other, found[0])))
+            angle = torch.arange(35, 40)[:, None] * 1e4 ** (-torch.arange(32, dtype=torch.float64) / 32)
+            (a, b), (x, y) = ((t[..., ::2], t[..., 1::2]) if interleaved else t.chunk(2, -1)
+                              for t in (q[0].double(), found[0][0][0].double()))
+            for got, exact in ((x, a * angle.cos() - b * angle.sin()), (y, a * angle.sin() + b * angle.cos())):
+                self.assertLess((got - exact).abs().max(), 1e-5 if dtype == torch.float32 else 4e-2)
+        caches = [torch.zeros(2, 2, 40, 64) for _ in range(2)]
+        q, k, v = drawn((2, 4, 2, 5, 5, 64))
+        table = hw4.rope_table(1e4, 39, 64, "cpu")
+        for wanted, call in [("batch 0 has 41 keys, need 5 to 40", lambda: hw4.append(k, v, *caches, [41, 7])),
+                             ("batch 0 has 40 keys, need 5 to 39", lambda: hw4.append(k, v, *caches, [40, 7], rope=table)),
+                             ("need (2, H, 5, 64), and rope", lambda: hw4.append(k, v, *caches, [40, 7], q=q)),
+                             ("need (positions, 64 / 2, 2)", lambda: hw4.append(k, v, *caches, [40, 7], rope=table[:, :, :1].clone())),
+                             ("need (2, 2, capacity, 64)", lambda: hw4.append(k, v, *(c[:1] for c in caches), [40, 7])),
+                             ("one dtype", lambda: hw4.append(k, v, *(c.half() for c in caches), [40, 7])),
+                             ("append has no gradients", lambda: hw4.append(k.requires_grad_(), v, *caches, [40, 7]))]:
+            with self.assertRaises(ValueError) as refused:
+                call()
+            self.assertIn(wanted, str(refused.exception))
+        self.assertFalse(any(cache.any() for cache in caches))
 
     def test_strides(self):
         for device in devices():
@@ -305,7 +404,13 @@ class OperatorTest(unittest.TestCase):
         torch.library.opcheck(torch.ops.hw4.attention.default, (*inputs[:3], True, "f32", 0.3, False))
         lengths = torch.tensor([11])
         for lse in (False, True):
-            torch.library.opcheck(torch.ops.hw4.decode.default, (*inputs[:3], lengths, True, "f32", 0.3, lse, True))
+            torch.library.opcheck(torch.ops.hw4.decode.default, (*inputs[:3], lengths, None, True, "f32", 0.3, lse, True))
+        table = torch.zeros(1, 1, dtype=torch.int32)
+        pages = [torch.zeros(1, 1, 16, 16) for _ in range(2)]
+        torch.library.opcheck(torch.ops.hw4.append.default, (inputs[1], inputs[2], *pages, torch.tensor([16]), table,
+                                                             hw4.rope_table(1e4, 16, 16, "cpu"), inputs[1], False))
+        torch.library.opcheck(torch.ops.hw4.decode.default, (inputs[0], *pages, lengths, table, True, "f32", 0.3, True,
+                                                             True))
         compiled = torch.compile(lambda *a: hw4.attention(*a, causal=True), fullgraph=True, backend="aot_eager")
         decode = torch.compile(hw4.decode, fullgraph=True, backend="aot_eager")
         inputs = (*drawn((2, 4, 2, 1, 9, 8)), torch.tensor([9, 4], dtype=torch.int32))
@@ -388,6 +493,31 @@ class OperatorTest(unittest.TestCase):
                                 pad_token_id=0) for m in (ours, eager)]
         self.assertTrue(torch.equal(*again))
 
+    def test_a_model_alone_and_in_a_batch(self):
+        """Attention has the same bytes alone and in a batch of 32. PyTorch's products have not, so that here each row is
+        multiplied alone; then the whole model has."""
+        try:
+            import transformers
+        except ImportError:
+            self.skipTest("needs transformers")
+        hw4.register_transformers()
+        torch.manual_seed(0)
+        config = transformers.LlamaConfig(vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2,
+                                          num_attention_heads=4, num_key_value_heads=2)
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="hw4").eval()
+        for layer in model.modules():
+            if isinstance(layer, torch.nn.Linear):
+                layer.forward = lambda x, layer=layer: torch.cat(
+                    [F.linear(row, layer.weight) for row in x.reshape(-1, x.shape[-1]).split(1)]).reshape(*x.shape[:-1], -1)
+        tokens = torch.randint(64, (32, 9))
+        with torch.no_grad():
+            for at in (0, 31):
+                batch, alone = transformers.DynamicCache(), transformers.DynamicCache()
+                for part in (slice(0, 8), slice(8, 9)):  # prefill, then a token
+                    many = model(tokens[:, part], past_key_values=batch).logits
+                    one = model(tokens[at:at + 1, part], past_key_values=alone).logits
+                    self.assertTrue(same(one[0], many[at]), (at, part))
+
     def test_cs336(self):
         """The tests of the course's handout: B 4, N 128, d 64, one saved tensor of shape (B, N_q), 1e-2."""
         for device in devices():
@@ -442,6 +572,20 @@ class OperatorTest(unittest.TestCase):
             graph.replay()
             torch.cuda.synchronize()
             self.assertTrue(same(captured, hw4.decode(q, k, v, now)), now)
+        table = hw4.rope_table(1e4, 64, 64, "cuda")
+        expected, cache = (hw4.Cache(2, 2, 64, 64, torch.bfloat16, "cuda", page_keys=16, pages=8) for _ in range(2))
+        q, k, v = drawn((2, 4, 2, 40, 40, 64), torch.bfloat16, "cuda")
+        still = [t[:, :, :1].clone() for t in (q, k, v)]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = hw4.decode(*cache.append(still[1], still[2], rope=table, q=still[0]))
+        for at in range(40):  # over the ends of two pages
+            for to, source in zip(still, (q, k, v)):
+                to.copy_(source[:, :, at:at + 1])
+            cache.reserve(1)
+            graph.replay()
+            a, b, c = (t[:, :, at:at + 1] for t in (q, k, v))
+            self.assertTrue(same(captured, hw4.decode(*expected.append(b, c, rope=table, q=a))), at)
 
     def test_values_are_checked(self):
         """The same sentence on every device."""
@@ -499,13 +643,21 @@ class ArraysTest(unittest.TestCase):
         for dtype in ("float32", "float16"):
             q, k, v = (source.standard_normal((2, heads, 40, 33)).astype(dtype) for heads in (4, 2, 2))
             whole = hw4.attention(q, k, v, causal=True, contract="f32", scale=0.3)
-            cache = hw4.Cache(2, 2, 50, 33, dtype)
-            parts = [hw4.decode(q[:, :, at:at + 8], *cache.append(k[:, :, at:at + 8], v[:, :, at:at + 8]), scale=0.3)
-                     for at in range(0, 40, 8)]
-            self.assertEqual(numpy.concatenate(parts, 2).tobytes(), whole.tobytes())
-        for wanted, lengths in (("batch 1 has 51 keys, need 1 to 50", [1, 51]), ("need integers", [1.0, 2.0])):
+            for paged in ({}, {"page_keys": 16, "pages": 6}):
+                cache = hw4.Cache(2, 2, 48, 33, dtype, **paged)
+                parts = [hw4.decode(q[:, :, at:at + 8], *cache.append(k[:, :, at:at + 8], v[:, :, at:at + 8]), scale=0.3)
+                         for at in range(0, 40, 8)]
+                self.assertEqual(numpy.concatenate(parts, 2).tobytes(), whole.tobytes())
+            even = [a[..., :32] for a in (q, k, v)]
+            turned = [hw4.Cache(2, 2, 40, 32, dtype).append(*even[1:], rope=hw4.rope_table(1e4, 40, 32), q=even[0])]
+            cache = hw4.Cache(2, 2, 40, 32, dtype)
+            turned += [cache.append(*(a[:, :, at:at + 8] for a in even[1:]), rope=hw4.rope_table(1e4, 50, 32),
+                                    q=even[0][:, :, at:at + 8])[0] for at in range(0, 40, 8)]
+            self.assertEqual(turned[0][0].tobytes(), numpy.concatenate(turned[1:], 2).tobytes())
+            self.assertEqual(turned[0][1].tobytes(), cache.k.tobytes())
+        for wanted, lengths in (("batch 1 has 41 keys, need 1 to 40", [1, 41]), ("need integers", [1.0, 2.0])):
             with self.assertRaisesRegex(ValueError, wanted):
-                hw4.decode(q[:, :, :1], cache.k, cache.v, lengths)
+                hw4.decode(even[0][:, :, :1], cache.k, cache.v, lengths)
 
     def test_refused(self):
         a = numpy.zeros((1, 2, 3))

@@ -1,5 +1,6 @@
 // split_keys: few query rows against many keys, the keys divided among all blocks. The contract's sums do not depend on
 // where the keys are divided: a segment of 64 keys has sums of its own, and totals take them up in order.
+// With kPaged, K and V lie in pages: a segment has four parts of 16 keys, each in one page.
 //
 // Idea      Every block has an equal share of all segments (split_work.h). The block folds the segments of a unit that
 //           begins in its share into totals. It stores the sums of each segment of a unit that began earlier;
@@ -77,7 +78,7 @@ struct WarpRow {
     }
 };
 
-template <class T>
+template <class T, bool kPaged>
 class SegmentBlock {
     using E = typename T::E;
     using Memory = typename T::Memory;
@@ -167,17 +168,29 @@ private:
 
     // This thread's part of a row of K or V, of all rows that it copies.
     struct Source {
-        const E* at;    // of the first key
+        const E* at;    // of the first key; in pages, of the first key of page 0
         int64_t stride; // elements, from one key to the next
+        int64_t page;   // from one page to the next
     };
+    static constexpr int kPartKeys = 16; // of a segment: they lie in one page
+    static constexpr int kParts = kSegmentKeys / kPartKeys;
     static constexpr int kRowPieces = T::kDim / T::kPiece;
     static constexpr int kRowsAtOnce = kThreads / kRowPieces;
-    static_assert(kThreads % kRowPieces == 0);
+    static_assert(kThreads % kRowPieces == 0 && kPartKeys % kRowsAtOnce == 0);
 
     __device__ __forceinline__ Source source_of(const Operand& operand, const Unit& unit) const {
-        return {operand.template of<E>(unit.batch, unit.in_batch / args_.row_blocks) + copied_row_ * operand.row +
-                    copied_column_,
-                operand.row};
+        return {operand.template of<E>(kPaged ? 0 : unit.batch, unit.in_batch / args_.row_blocks) +
+                    copied_row_ * operand.row + copied_column_,
+                operand.row, operand.batch};
+    }
+
+    // Lane i looks up the page of part i of a segment, for K and V.
+    __device__ __forceinline__ void find_pages(int first_key) {
+        const int key = first_key + lane_ * kPartKeys;
+        page_ = 0;
+        if (!kPaged || lane_ >= kParts || key >= keys_) return;
+        const int page = __ldg(args_.pages.at + batch_ * args_.pages.columns + (key >> args_.page_shift));
+        if (args_.pages.has(page)) page_ = page;
     }
 
     // The rows of a segment, `count` of which exist; what does not exist becomes zeros.
@@ -185,6 +198,7 @@ private:
         const E* from = source.at + int64_t{first_key} * source.stride;
         E* to = stage + copied_row_ * T::kPitch + copied_column_;
         const int64_t step = kRowsAtOnce * source.stride;
+        if constexpr (kPaged) return copy_parts(to, source, first_key, count);
         if (count >= kSegmentKeys && args_.dim == T::kDim) {
 #pragma unroll
             for (int y = 0; y < kSegmentKeys; y += kRowsAtOnce, from += step) copy_async<16>(to + y * T::kPitch, from);
@@ -197,17 +211,44 @@ private:
         }
     }
 
+    // The same from the pages that find_pages() has found.
+    __device__ __forceinline__ void copy_parts(E* to, const Source& source, int first_key, int count) const {
+        const int in_page = (first_key + lane_ * kPartKeys) & ((1 << args_.page_shift) - 1);
+        const int64_t mine = page_ * source.page + in_page * source.stride;
+        const int64_t step = kRowsAtOnce * source.stride;
+        if (count >= kSegmentKeys && args_.dim == T::kDim) {
+#pragma unroll
+            for (int part = 0; part < kParts; ++part) {
+                const E* from = source.at + __shfl_sync(kAllLanes, mine, part);
+#pragma unroll
+                for (int y = 0; y < kPartKeys; y += kRowsAtOnce, from += step)
+                    copy_async<16>(to + (part * kPartKeys + y) * T::kPitch, from);
+            }
+        } else {
+#pragma unroll 1
+            for (int y = 0; y < kSegmentKeys; y += kRowsAtOnce) {
+                const E* from = source.at + __shfl_sync(kAllLanes, mine, y / kPartKeys) + y % kPartKeys * source.stride;
+                const bool there = copied_column_ < args_.dim && copied_row_ + y < count;
+                copy_async<16>(to + y * T::kPitch, there ? from : args_.k.at, there);
+            }
+        }
+    }
+
     // Item 2 i is K of the i-th segment, item 2 i + 1 is V.
-    __device__ __forceinline__ void copy_item(int item, int items, int first_segment) const {
+    __device__ __forceinline__ void copy_item(int item, int items, int first_segment) {
         if (item < items) {
             const int key = (first_segment + item / 2) * kSegmentKeys;
-            copy_segment(memory_.stages[item % T::kStages], item % 2 == 0 ? k_ : v_, key, keys_ - key);
+            if (item % 2 == 0) find_pages(key);
+            // By value, field by field: a choice between the two objects would keep them in local memory.
+            const bool is_k = item % 2 == 0;
+            const Source source{is_k ? k_.at : v_.at, is_k ? k_.stride : v_.stride, is_k ? k_.page : v_.page};
+            copy_segment(memory_.stages[item % T::kStages], source, key, keys_ - key);
         }
         end_group_of_copies();
     }
 
     // The first items, as many as there are stages but one.
-    __device__ __forceinline__ void begin_copies(int from, int to) const {
+    __device__ __forceinline__ void begin_copies(int from, int to) {
         for (int item = 0; item < T::kStages - 1; ++item) copy_item(item, (to - from) * 2, from);
     }
 
@@ -216,9 +257,11 @@ private:
     __device__ void begin_unit(const Unit& unit, int from, int to, bool assumes) {
         __syncthreads(); // all have done with what was there
         keys_ = static_cast<int>(args_.keys_of(unit.batch));
+        batch_ = unit.batch;
         k_ = source_of(args_.k, unit);
         v_ = source_of(args_.v, unit);
         if (assumes) { // first, in the stage that is still free
+            find_pages(0);
             copy_segment(memory_.stages[T::kStages - 1], k_, 0, min(keys_, kKeyTile));
             end_group_of_copies();
         }
@@ -599,16 +642,18 @@ private:
     const int copied_column_; // and where
     Source k_{};
     Source v_{};
-    int keys_ = 0; // of the unit
+    int keys_ = 0;  // of the unit
+    int batch_ = 0; // of the unit
+    int page_ = 0;  // in lane i: of part i of the last segment that was looked up
     WarpRow rows_[T::kWarpRows];
     float totals_[T::kThreadRows][T::kColumns];
 };
 
-template <class T>
+template <class T, bool kPaged>
 __global__ void __launch_bounds__(kThreads, T::kBlocks) segments_kernel(const __grid_constant__ Args args, bool again) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char block_memory[];
-    SegmentBlock<T>(args, *reinterpret_cast<typename T::Memory*>(block_memory)).run(again);
+    SegmentBlock<T, kPaged>(args, *reinterpret_cast<typename T::Memory*>(block_memory)).run(again);
 #else
     __trap();
 #endif

@@ -103,6 +103,8 @@ void launch(const Launch& launch, cudaStream_t stream) {
     args.v = operand_of(launch.in[2]);
     args.out = operand_of(launch.out[0].from_row(launch.first_query));
     args.lengths = launch.lengths;
+    args.pages = launch.pages;
+    while (int64_t{1} << args.page_shift < args.pages.keys) ++args.page_shift;
     args.statistics = launch.statistics;
     args.statistics_unit = problem.queries;
     args.first_query = launch.first_query;
@@ -123,7 +125,7 @@ void launch(const Launch& launch, cudaStream_t stream) {
         lay_out<T>(args.scratch, launch.scratch, shares.blocks, shares.blocks * args.scratch.most_segments);
         const auto blocks = static_cast<unsigned>(shares.blocks);
         constexpr size_t kBytes = sizeof(typename T::Memory);
-        const auto segments = segments_kernel<T>;
+        const auto segments = args.pages.at == nullptr ? segments_kernel<T, false> : segments_kernel<T, true>;
         const auto fold = fold_kernel<E, T::kDim, T::kRows>;
         HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
         HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));

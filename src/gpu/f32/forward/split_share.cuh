@@ -65,6 +65,8 @@ struct Operand {
 struct Args {
     Operand q, k, v, out;
     const int32_t* lengths; // of each batch; null: all have `keys`
+    PageTable pages;        // where k and v are in pages
+    int page_shift;         // the logarithm of a page's keys
     RowStatistics* statistics;
     int64_t statistics_unit;
     int64_t first_query; // statistics and the mask count from the first query of all
