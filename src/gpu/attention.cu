@@ -136,6 +136,7 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
     if (!missing.empty()) return missing;
     if (problem.operation != kernel.does && !kernel.does_parts) return "gives all gradients of a head of keys or none";
     if (problem.by_lengths && !needs.lengths) return "takes batches of one length";
+    if (problem.window > 0 && !needs.windows) return "takes no window";
     for (const Operand& operand : problem.operation->inputs)
         if (problem.rows_of(operand) > kMostBatchRows)
             return "takes up to " + std::to_string(kMostBatchRows) + " rows of " + operand.name +

@@ -33,6 +33,7 @@ struct Needs {
     int64_t row_bytes = 1;     // rows have a multiple of so many, zeros after dim; a launch adds missing columns
     bool has_own_code = false; // that this build knows nothing of
     bool lengths = false;      // whether it takes a problem by lengths
+    bool windows = false;      // and one with a window
 
     // Rows of such elements have a multiple of so many columns.
     int64_t column_step(Element element) const {

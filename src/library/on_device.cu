@@ -46,6 +46,7 @@ Choice chosen_anew(const Call& call, const gpu::Device& device) {
         if (kernel == nullptr)
             throw Error(ExitCode::bad_data, "no GPU kernel takes this problem" +
                                                 std::string(call.problem.by_lengths ? " with lengths" : "") +
+                                                std::string(call.problem.window > 0 ? " with a window" : "") +
                                                 " under " + std::string(call.contract->name) +
                                                 (call.problem.dim > gpu::kMostColumns
                                                      ? ": dim is " + std::to_string(call.problem.dim) +
@@ -66,14 +67,14 @@ Choice chosen_anew(const Call& call, const gpu::Device& device) {
 const Choice& choose(const Call& call, const gpu::Device& device) {
     const Problem& p = call.problem;
     using Key = std::tuple<const gpu::Device*, const Contract*, const Operation*, Mask, Element, int64_t, int64_t,
-                           int64_t, int64_t, int64_t, int64_t, bool>;
+                           int64_t, int64_t, int64_t, int64_t, bool, int64_t>;
     thread_local std::map<Key, Choice> known;
     if (call.kernel != nullptr) {
         thread_local Choice named;
         return named = chosen_anew(call, device);
     }
     const Key key(&device, call.contract, p.operation, p.mask, p.element, p.batches, p.heads, p.kv_heads, p.queries,
-                  p.keys, p.dim, p.by_lengths);
+                  p.keys, p.dim, p.by_lengths, p.window);
     const auto found = known.find(key);
     if (found != known.end()) return found->second;
     constexpr size_t kMostKnown = 256;
