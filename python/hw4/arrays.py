@@ -20,7 +20,7 @@ def _set(place, array):
     shapes.set_tensor(place, array.ctypes.data, [s // array.itemsize for s in array.strides])
 
 
-def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None):
+def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None, window=None):
     arrays = [q, k, v]
     if not all(isinstance(array, numpy.ndarray) for array in arrays):
         raise TypeError("q, k, v: need three torch tensors or three numpy arrays")
@@ -31,7 +31,7 @@ def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=
     q, k, v = map(_rows, arrays)
     o = numpy.empty(q.shape, q.dtype)
     call = library.new_call(shapes.contract_for(contract, element), library.FORWARD, element, causal, library.HOST, sizes,
-                            shapes.scale_for(scale))
+                            shapes.scale_for(scale), shapes.window_for(window, causal))
     if lengths is not None:
         lengths = numpy.asarray(lengths)
         if lengths.dtype.kind not in "iu":
