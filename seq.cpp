@@ -19,8 +19,9 @@
 namespace {
 
 constexpr const char* kHelp =
-    "usage: seq [--time] [--contract f32|fixed|fixed16|bf16|fp16] [--causal] [--backward] [--lse FILE] INPUT OUTPUT,\n"
-    "       - for standard input or output; or --q FILE --k FILE --v FILE [--do FILE] OUTPUT\n"
+    "usage: seq [--time] [--contract f32|fixed|fixed16|bf16|fp16] [--causal] [--window W] [--scale X]\n"
+    "           [--backward] [--lse FILE] INPUT OUTPUT, - for standard input or output; or --q FILE --k FILE\n"
+    "           --v FILE [--do FILE] OUTPUT\n"
     "\n"
     "The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d)) V, or its\n"
     "gradients, from file to file. The files are those of hw4, whose --help describes them.\n"
@@ -28,6 +29,8 @@ constexpr const char* kHelp =
     "  --contract NAME  what the bytes follow, f32 (the default), fixed, fixed16, bf16 or fp16; --arith means the\n"
     "                   same\n"
     "  --causal         under the causal mask, whatever INPUT asks for\n"
+    "  --window W, --scale X\n"
+    "                   likewise, as hw4 takes them\n"
     "  --backward       INPUT has Q, K, V, dO for each batch, OUTPUT gets dQ, dK, dV\n"
     "  --q, --k, --v, --do, --dq, --dk, --dv FILE\n"
     "                   arrays of NumPy, a file each, as hw4 takes and writes them\n"

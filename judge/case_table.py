@@ -10,7 +10,8 @@ from tsv import Row, Table, TableError, read_text
 COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in")
 # A row that ends before these is of the course's form: one head, as many keys as queries, no mask, forward,
 # float32.
-USUAL = {"heads": "1", "keys": "", "mask": "none", "operation": "forward", "element": "float32"}
+USUAL = {"heads": "1", "keys": "", "mask": "none", "operation": "forward", "element": "float32", "window": "0",
+         "scale": "0"}
 UNKNOWN_CRC = "-"
 MASKS = ("none", "causal")
 PRODUCTS = {"forward": 2, "backward": 5}  # of matrices, by operation (src/problem/operation.h)
@@ -35,12 +36,14 @@ class Case:
     mask: str
     operation: str
     element: str = "float32"  # of the input and the output
+    window: int = 0  # keys that a query sees at most; 0: no window
+    scale: str = "0"  # what scores are multiplied by, as the table says it; 0: 1/sqrt(d)
 
     @property
     def is_plain(self) -> bool:
         """The case has the course's form, and so its header."""
         return (self.heads == 1 and self.keys == self.tokens and self.mask == "none" and self.operation == "forward" and
-                self.element == "float32")
+                self.element == "float32" and float(self.scale) == 0)
 
     @property
     def shape(self) -> str:
@@ -51,7 +54,9 @@ class Case:
         operation = "" if self.operation == "forward" else f", {self.operation}"
         sizes = f"{self.batches}, {self.heads}, {self.kv_heads}, {self.tokens}, {self.keys}, {self.dim}"
         element = "" if self.element == "float32" else f", {self.element}"
-        return f"({sizes}{mask}{operation}{element})"
+        window = f", {self.window}" if self.window else ""
+        scale = f", {self.scale}" if float(self.scale) else ""
+        return f"({sizes}{mask}{window}{operation}{element}{scale})"
 
     @property
     def _query_bytes(self) -> int:
@@ -80,10 +85,13 @@ class Case:
     @property
     def flops(self) -> int:
         """Operations on the pairs that the mask leaves (src/problem/mask.h)."""
+        def under_the_mask(keys: int) -> int:
+            seeing = min(self.tokens, keys)
+            return seeing * keys - seeing * (seeing - 1) // 2
+
         pairs = self.tokens * self.keys
         if self.mask == "causal":
-            seeing = min(self.tokens, self.keys)
-            pairs = seeing * self.keys - seeing * (seeing - 1) // 2
+            pairs = under_the_mask(self.keys) - (under_the_mask(max(self.keys - self.window, 0)) if self.window else 0)
         return 2 * PRODUCTS[self.operation] * self.batches * self.heads * pairs * self.dim
 
     def recipe(self) -> list[str]:
@@ -91,6 +99,8 @@ class Case:
         shape = f"{self.batches},{self.tokens},{self.dim}"
         more = [] if self.is_plain else ["--heads", f"{self.heads},{self.kv_heads}", "--keys", str(self.keys)]
         more += ["--causal"] if self.mask == "causal" else []
+        more += ["--window", str(self.window)] if self.window else []
+        more += ["--scale", self.scale] if float(self.scale) else []
         more += ["--backward"] if self.operation == "backward" else []
         more += [] if self.element == "float32" else ["--element", self.element]
         return ["--shape", shape, "--seed", str(self.seed), "--kind", self.kind, *more]
@@ -104,6 +114,8 @@ _FORMS = {  # of each column: a pattern, and what is needed in words
     # H heads of Q, and as many of K and V; H,K: K heads of K and V.
     "heads": ("[1-9][0-9]*(,[1-9][0-9]*)?", "a whole number from 1, and after a comma one that divides it"),
     "keys": (f"({_FROM_1[0]})?", _FROM_1[1]),
+    "window": ("[0-9]+", "a whole number from 1, or 0 for none, with the causal mask"),
+    "scale": (r"[0-9]+(\.[0-9]+)?(e-?[0-9]+)?", "a number above 0, or 0 for 1/sqrt(d)"),
     **{column: ("|".join(known), " or ".join(known)) for column, known in (
         ("mask", MASKS), ("operation", PRODUCTS), ("element", ELEMENT_BYTES))}}
 
@@ -117,10 +129,12 @@ def _case_of(row: Row) -> Case:
         require(column, re.fullmatch(pattern, row[column], re.ASCII))
     heads, _, kv_heads = row["heads"].partition(",")
     require("heads", int(heads) % int(kv_heads or heads) == 0)
+    require("window", row["mask"] == "causal" or int(row["window"]) == 0)
     return Case(name=row["name"], batches=int(row["B"]), tokens=int(row["N"]), dim=int(row["d"]), kind=row["kind"],
                 seed=int(row["seed"]), limit_s=float(row["limit_s"]), crc32_in=row["crc32_in"], heads=int(heads),
                 kv_heads=int(kv_heads or heads), keys=int(row["keys"] or row["N"]), mask=row["mask"],
-                operation=row["operation"], element=row["element"])
+                operation=row["operation"], element=row["element"],
+                window=int(row["window"]), scale=row["scale"])
 
 
 def read_cases(path: str) -> list[Case]:

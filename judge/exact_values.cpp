@@ -56,8 +56,9 @@ struct Query {
     const float* v;
     int64_t seen; // keys
     int64_t dim;
+    double given_scale; // 0: 1/sqrt(dim)
 
-    double scale() const { return 1 / std::sqrt(static_cast<double>(dim)); }
+    double scale() const { return given_scale > 0 ? given_scale : 1 / std::sqrt(static_cast<double>(dim)); }
     double score(int64_t key) const { return scale() * dot(q, k + key * dim, dim); }
 };
 
@@ -150,8 +151,14 @@ private:
     Query query_of(int64_t row) const {
         const int64_t head = row / problem_.queries;
         const int64_t query = row % problem_.queries;
-        return {input(0, head) + query * problem_.dim, input(1, head / group()), input(2, head / group()),
-                visible_keys(problem_.mask, problem_.queries, problem_.keys, query), problem_.dim};
+        const Sight sight = sight_of(problem_.mask, problem_.queries, problem_.keys, problem_.window);
+        const int64_t hidden = sight.from(query) * problem_.dim;
+        return {input(0, head) + query * problem_.dim,
+                input(1, head / group()) + hidden,
+                input(2, head / group()) + hidden,
+                sight.of(query) - sight.from(query),
+                problem_.dim,
+                problem_.scale};
     }
 
     const float* output_gradient(int64_t row) const { return input(3, 0) + row * problem_.dim; }

@@ -32,12 +32,14 @@ def _sizes(path: str, header: bytes) -> dict:
     if len(header) >= 4 and struct.unpack_from("<i", header)[0] == VERSION_2:
         if len(header) < LONG_HEADER_BYTES:
             raise TableError(f"{path}: header truncated: got {len(header)} of {LONG_HEADER_BYTES} bytes")
-        _, operation, mask, element, batches, heads, kv_heads, tokens, keys, dim, *rest = struct.unpack("<16i", header)
+        _, operation, mask, element, batches, heads, kv_heads, tokens, keys, dim, *rest, window, scale, last, zero = \
+            struct.unpack("<12id2i", header)
         if not (0 <= operation < len(PRODUCTS) and 0 <= mask < len(MASKS) and 0 <= element < len(ELEMENT_BYTES) and
-                rest == [dim, *[0] * 5]):
+                rest == [dim] and window >= 0 and scale >= 0 and last == zero == 0):
             raise TableError(f"{path}: a header of version 2 with fields that are not known here")
         return {"operation": list(PRODUCTS)[operation], "mask": MASKS[mask], "batches": batches, "heads": heads,
-                "kv_heads": kv_heads, "tokens": tokens, "keys": keys, "dim": dim, "element": list(ELEMENT_BYTES)[element]}
+                "kv_heads": kv_heads, "tokens": tokens, "keys": keys, "dim": dim, "element": list(ELEMENT_BYTES)[element],
+                "window": window, "scale": f"{scale:.9g}"}
     if not header:
         raise TableError(f"{path}: is empty, need a header of {SHORT_HEADER_BYTES} bytes")
     if len(header) < SHORT_HEADER_BYTES:
@@ -60,7 +62,7 @@ def case_of(name: str, path: str) -> Case:
             sizes = _sizes(path, file.read(LONG_HEADER_BYTES))
     except OSError as error:
         raise TableError(f"{path}: cannot read the header: {error.strerror}") from error
-    if min(value for value in sizes.values() if isinstance(value, int)) < 1:
+    if min(value for name, value in sizes.items() if isinstance(value, int) and name != "window") < 1:
         raise TableError(f"{path}: the header has a size below 1")
     return Case(name=name, kind="given", seed=0, limit_s=math.inf, crc32_in=UNKNOWN_CRC, **sizes)
 

@@ -30,6 +30,7 @@ class Contract:
     most_columns: int | None = None  # of Q, K and V; None: any number
     revisions: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)  # by operation and mask
     element: str = "float32"  # what it computes with
+    windows: frozenset[str] = frozenset()  # the operations that it computes with a window
 
     def revision_for(self, case: Case) -> str | None:
         """None where it does not compute that."""
@@ -42,10 +43,11 @@ class Contract:
         return self.compared == BOUND
 
     def lacks(self, case: Case) -> bool:
-        """The case's operation, where it is known what it computes, or its element."""
+        """The case's operation, where it is known what it computes, its window or its element."""
         lacks_operation = all(computed != case.operation for computed, _ in self.revisions)
         takes_element = self.element == "float32" or case.element in ("float32", self.element)
-        return bool(self.revisions) and (lacks_operation or not takes_element)
+        lacks_window = case.window > 0 and case.operation not in self.windows
+        return bool(self.revisions) and (lacks_operation or lacks_window or not takes_element)
 
     def takes(self, dim: int) -> bool:
         return self.most_columns is None or dim <= self.most_columns
@@ -69,7 +71,8 @@ def _contract(listed: dict, is_default: bool) -> Contract:
     revisions = {(computed["operation"], mask): computed["revision"]
                  for computed in listed["computes"] for mask in computed["masks"]}
     return Contract(listed["name"], is_default, listed["compared"], listed["most_columns"], revisions,
-                    listed.get("element", "float32"))
+                    listed.get("element", "float32"),
+                    frozenset(computed["operation"] for computed in listed["computes"] if computed.get("windows")))
 
 
 def _printed_by(command: list[str]) -> str:

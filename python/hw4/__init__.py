@@ -16,11 +16,11 @@ __all__ = ["Cache", "Error", "FlashAttention", "append", "as_sdpa", "attention",
            "revision", "rope_table", "version"]
 
 
-def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None):
+def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None, window=None):
     """softmax(scale * q k^T) v. scale None is 1/sqrt(d); fixed and fixed16 take 1/16 to 1.
 
     q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. causal is aligned bottom-right: the last
-    query sees every key. contract: f32, fixed, fixed16, bf16, fp16; None is f32 for float32 and the tensors' own type
+    query sees every key, with a window the last so many (forward under f32 alone). contract: f32, fixed, fixed16, bf16, fp16; None is f32 for float32 and the tensors' own type
     for bf16 and fp16. return_lse: the natural logsumexp of each row of scores too, float32, (B, H, N) or (B, N); it has
     no gradient. There are no second derivatives.
     check: whether values must be finite and within the contract's range; None checks on the CPU alone, since the GPU's
@@ -28,13 +28,13 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
         from . import torch_op
-        return torch_op.attention(q, k, v, causal, contract, return_lse, check, scale)
+        return torch_op.attention(q, k, v, causal, contract, return_lse, check, scale, window)
     from . import arrays
-    return arrays.attention(q, k, v, causal, contract, return_lse, check, scale)
+    return arrays.attention(q, k, v, causal, contract, return_lse, check, scale, window=window)
 
 
 def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, contract=None, return_lse=False,
-           check=None):
+           check=None, window=None):
     """attention of n new tokens with caches of keys and values, which hold theirs already. Without gradients.
 
     q is (B, H, n, d), the caches are (B, H_kv, capacity, d); lengths (B), a tensor on the CPU or q's device, an array or
@@ -45,14 +45,15 @@ def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, co
     and fixed16 are refused.
     pages (B, columns), integers as lengths: the caches are (pages, H_kv, page_keys, d), page_keys 16, 32, 64, 128 or 256,
     and token j of sequence b is row j % page_keys of page pages[b][j // page_keys].
+    A window counts from the end of each sequence.
     Lengths on the CPU have to be 1 to capacity. check is as in attention and checks lengths and pages on a GPU too."""
     contract = contract or "f32"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
         from . import torch_op
-        return torch_op.decode(q, k_cache, v_cache, lengths, pages, causal, scale, contract, return_lse, check)
+        return torch_op.decode(q, k_cache, v_cache, lengths, pages, causal, scale, contract, return_lse, check, window)
     from . import arrays
-    return arrays.attention(q, k_cache, v_cache, causal, contract, return_lse, check, scale, lengths, pages)
+    return arrays.attention(q, k_cache, v_cache, causal, contract, return_lse, check, scale, lengths, window, pages)
 
 
 def append(k, v, k_cache, v_cache, lengths, pages=None, rope=None, q=None, interleaved=False):

@@ -32,7 +32,7 @@ def _table(pages):
     return numpy.ascontiguousarray(_integers("pages", pages).clip(-1, 2**31 - 1), numpy.int32)
 
 
-def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None, pages=None):
+def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None, window=None, pages=None):
     arrays = [q, k, v]
     if not all(isinstance(array, numpy.ndarray) for array in arrays):
         raise TypeError("q, k, v: need three torch tensors or three numpy arrays")
@@ -45,7 +45,7 @@ def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=
     q, k, v = map(_rows, arrays)
     o = numpy.empty(q.shape, q.dtype)
     call = library.new_call(shapes.contract_for(contract, element), library.FORWARD, element, causal, library.HOST, sizes,
-                            shapes.scale_for(scale))
+                            shapes.scale_for(scale), shapes.window_for(window, causal))
     if lengths is not None:
         lengths = _integers("lengths", lengths)
         shapes.require_lengths(lengths.shape, lengths.tolist(), q.shape[0], sizes[4])

@@ -22,7 +22,7 @@ class Call(ctypes.Structure):
     _fields_ = ([("size", ctypes.c_size_t), ("contract", ctypes.c_char_p), ("kernel", ctypes.c_char_p)] +
                 [(name, ctypes.c_int32) for name in ("operation", "element", "mask", "place")] +
                 [(name, ctypes.c_int64) for name in ("batches", "heads", "kv_heads", "queries", "keys", "dim")] +
-                [("scale", ctypes.c_double), ("lengths", ctypes.c_void_p)] + PAGES +
+                [("scale", ctypes.c_double), ("window", ctypes.c_int64), ("lengths", ctypes.c_void_p)] + PAGES +
                 [(name, Tensor) for name in ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")] +
                 [("lse", ctypes.c_void_p), ("statistics", ctypes.c_void_p), ("workspace", ctypes.c_void_p),
                  ("workspace_bytes", ctypes.c_size_t), ("stream", ctypes.c_void_p), ("threads", ctypes.c_int32)])
@@ -74,10 +74,10 @@ def require(code):
         raise Error(code, LIBRARY.hw4_error().decode(errors="replace"))
 
 
-def new_call(contract, operation, element, causal, place, sizes, scale=0.0):
-    """`sizes` is batches, heads, kv_heads, queries, keys, dim. A scale of 0 is 1/sqrt(dim)."""
+def new_call(contract, operation, element, causal, place, sizes, scale=0.0, window=0):
+    """`sizes` is batches, heads, kv_heads, queries, keys, dim. A scale of 0 is 1/sqrt(dim), a window of 0 none."""
     call = Call(size=ctypes.sizeof(Call), contract=contract.encode(), operation=operation, element=element,
-                mask=int(causal), place=place, scale=scale)
+                mask=int(causal), place=place, scale=scale, window=window)
     call.batches, call.heads, call.kv_heads, call.queries, call.keys, call.dim = sizes
     return call
 

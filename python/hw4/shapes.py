@@ -1,4 +1,6 @@
-"""What shapes, contracts, scales and lengths a call may have, in the same words for torch and numpy."""
+"""What shapes, contracts, scales, windows and lengths a call may have, in the same words for torch and numpy."""
+
+import numbers
 
 from . import library
 
@@ -93,6 +95,17 @@ def scale_for(scale):
     if not scale > 0:
         raise ValueError(f"scale is {scale}: need a number above 0, or None for 1/sqrt(d)")
     return float(scale)
+
+
+def window_for(window, causal):
+    """As the library takes it."""
+    if window is None:
+        return 0
+    if isinstance(window, bool) or not isinstance(window, numbers.Integral) or not 1 <= window < 2**63:
+        raise ValueError(f"window is {window!r}: need a whole number from 1, or None for no window")
+    if not causal:
+        raise ValueError("a window goes with causal=True: it has the last of the keys that the mask leaves")
+    return int(window)
 
 
 def require_lengths(shape, values, batches, capacity, least=1):

@@ -54,13 +54,13 @@ class _Call:
     """A call of certain shapes and strides, planned. Kept for the next one, which only brings other pointers."""
     NAMES = {library.FORWARD: ("q", "k", "v", "o"), library.BACKWARD: ("q", "k", "v", "dq", "dk", "dv", "d_o", "o")}
 
-    def __init__(self, operation, tensors, causal, contract, lse, statistics, scale, lengths, pages):
+    def __init__(self, operation, tensors, causal, contract, lse, statistics, scale, lengths, window, pages):
         _require_same(tensors)
         q, k, v = tensors[:3]
         sizes = shapes.sizes_of(q.shape, k.shape, v.shape) if pages is None else shapes.paged_sizes(
             q.shape, k.shape, v.shape, pages)
         place = library.DEVICE if q.is_cuda else library.HOST
-        self.call = library.new_call(contract, operation, ELEMENTS[q.dtype], causal, place, sizes, scale)
+        self.call = library.new_call(contract, operation, ELEMENTS[q.dtype], causal, place, sizes, scale, window)
         self.places = [getattr(self.call, name) for name in self.NAMES[operation][:len(tensors)]]
         for place, tensor in zip(self.places, tensors):
             shapes.set_tensor(place, 1, tensor.stride())
@@ -96,34 +96,37 @@ class _Call:
         library.run(call)
 
 
-def _run(operation, tensors, causal, contract, lse, statistics, check=False, scale=0.0, lengths=None, pages=None):
+def _run(operation, tensors, causal, contract, lse, statistics, check=False, scale=0.0, lengths=None, window=0,
+         pages=None):
     """lse and statistics: where they are written or, under backward, read; None: not asked for. lengths, pages: int32."""
     q = tensors[0]
     if q.is_cuda and q.device.index != torch.cuda.current_device():
         with torch.cuda.device(q.device):
-            return _run(operation, tensors, causal, contract, lse, statistics, check, scale, lengths, pages)
+            return _run(operation, tensors, causal, contract, lse, statistics, check, scale, lengths, window, pages)
     kept = _kept.__dict__.setdefault("calls", {})
     table = None if pages is None else tuple(pages.shape)
-    key = (operation, causal, contract, lse is None, statistics is None, scale, lengths is None, table,
+    key = (operation, causal, contract, lse is None, statistics is None, scale, lengths is None, window, table,
            *[(t.shape, t.stride(), t.dtype, t.device) for t in tensors])
     call = kept.get(key)
     if call is None:
         if len(kept) >= _MOST_KEPT:
             kept.clear()
         call = kept[key] = _Call(operation, tensors, causal, contract, lse is not None, statistics is not None, scale,
-                                 lengths is not None, table)
+                                 lengths is not None, window, table)
     call.run(tensors, lse, statistics, check, lengths, pages)
 
 
 _library = torch.library.Library("hw4", "DEF")
-# Without gradients and logsumexps: one output, and no Python code for autograd. A scale of 0 is 1/sqrt(d).
-_library.define("attention(Tensor q, Tensor k, Tensor v, bool causal, str contract, float scale, bool check) -> Tensor")
-_library.define("forward(Tensor q, Tensor k, Tensor v, bool causal, str contract, float scale, bool lse, "
+# Without gradients and logsumexps: one output, and no Python code for autograd. A scale of 0 is 1/sqrt(d), a
+# window of 0 none.
+_library.define("attention(Tensor q, Tensor k, Tensor v, bool causal, str contract, float scale, int window, "
+                "bool check) -> Tensor")
+_library.define("forward(Tensor q, Tensor k, Tensor v, bool causal, str contract, float scale, int window, bool lse, "
                 "bool statistics, bool check) -> (Tensor, Tensor, Tensor)")
 _library.define("backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor statistics, Tensor d_o, bool causal, "
                 "str contract, float scale) -> (Tensor, Tensor, Tensor)")
 _library.define("decode(Tensor q, Tensor k, Tensor v, Tensor lengths, Tensor? pages, bool causal, str contract, "
-                "float scale, bool lse, bool check) -> (Tensor, Tensor)")
+                "float scale, int window, bool lse, bool check) -> (Tensor, Tensor)")
 # The rows of q, rotated; none where there is no q.
 _library.define("append(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor lengths, Tensor? pages, "
                 "Tensor? rope, Tensor? q, bool interleaved) -> Tensor")
@@ -140,17 +143,19 @@ def _outputs(q, lse, statistics):
             q.new_empty((*rows, 3) if statistics else (0,), dtype=torch.float32))
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, check: bool) -> Tensor:
+def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, window: int,
+               check: bool) -> Tensor:
     o = _output(q)
-    _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, None, None, check, scale)
+    _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, None, None, check, scale, None,
+         window)
     return o
 
 
-def _forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, lse: bool, statistics: bool,
-             check: bool) -> Tuple[Tensor, Tensor, Tensor]:
+def _forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, window: int, lse: bool,
+             statistics: bool, check: bool) -> Tuple[Tensor, Tensor, Tensor]:
     o, sums, rows = _outputs(q, lse, statistics)
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None,
-         rows if statistics else None, check, scale)
+         rows if statistics else None, check, scale, None, window)
     return o, sums, rows
 
 
@@ -174,7 +179,7 @@ def _require_rows(tensors):
 
 
 def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, pages: Optional[Tensor], causal: bool, contract: str,
-            scale: float, lse: bool, check: bool) -> Tuple[Tensor, Tensor]:
+            scale: float, window: int, lse: bool, check: bool) -> Tuple[Tensor, Tensor]:
     batches, _, _, _, capacity, _ = _decode_sizes(q, k, v, pages)
     shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), batches, capacity)
     lengths = _int32(lengths, capacity, q.device)
@@ -183,7 +188,7 @@ def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, pages: Optional[Te
         pages = _int32(pages, k.shape[0], q.device)
     o, sums, _ = _outputs(q, lse, False)
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None, None, check, scale,
-         lengths, pages)
+         lengths, window, pages)
     return o, sums
 
 
@@ -235,13 +240,13 @@ for _key in ("CPU", "CUDA"):
 
 
 @torch.library.register_fake("hw4::attention")
-def _(q, k, v, causal, contract, scale, check):
+def _(q, k, v, causal, contract, scale, window, check):
     shapes.sizes_of(q.shape, k.shape, v.shape)
     return _output(q)
 
 
 @torch.library.register_fake("hw4::forward")
-def _(q, k, v, causal, contract, scale, lse, statistics, check):
+def _(q, k, v, causal, contract, scale, window, lse, statistics, check):
     shapes.sizes_of(q.shape, k.shape, v.shape)
     return _outputs(q, lse, statistics)
 
@@ -252,7 +257,7 @@ def _(q, k, v, o, statistics, d_o, causal, contract, scale):
 
 
 @torch.library.register_fake("hw4::decode")
-def _(q, k, v, lengths, pages, causal, contract, scale, lse, check):
+def _(q, k, v, lengths, pages, causal, contract, scale, window, lse, check):
     _decode_sizes(q, k, v, pages)
     return _outputs(q, lse, False)[:2]
 
@@ -263,7 +268,7 @@ def _(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
 
 
 def _keep(ctx, inputs, output):
-    q, k, v, causal, contract, scale, _, _, _ = inputs
+    q, k, v, causal, contract, scale, *_ = inputs
     o, lse, statistics = output
     ctx.save_for_backward(q, k, v, o, statistics)
     ctx.causal, ctx.contract, ctx.scale = causal, contract, scale
@@ -273,10 +278,10 @@ def _keep(ctx, inputs, output):
 
 def _gradients(ctx, d_o, d_lse, d_statistics):
     if d_o is None:
-        return (None,) * 9
+        return (None,) * 10
     q, k, v, o, statistics = ctx.saved_tensors
     dq, dk, dv = torch.ops.hw4.backward(q, k, v, o, statistics, d_o, ctx.causal, ctx.contract, ctx.scale)
-    return dq, dk, dv, None, None, None, None, None, None
+    return dq, dk, dv, *(None,) * 7
 
 
 def _no_second(ctx, *_):
@@ -287,17 +292,19 @@ torch.library.register_autograd("hw4::forward", _gradients, setup_context=_keep,
 torch.library.register_autograd("hw4::backward", _no_second, lib=_library)
 
 
-def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None):
+def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None, window=None):
     _require_same((q, k, v))
     contract = shapes.contract_for(contract, ELEMENTS[q.dtype])
     trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if trains:
         shapes.require_backward(contract)
+        if window is not None:
+            raise ValueError("a window has no backward: call it under torch.no_grad()")
     check = not q.is_cuda if check is None else bool(check)
-    scale = shapes.scale_for(scale)
+    scale, window = shapes.scale_for(scale), shapes.window_for(window, causal)
     if not trains and not return_lse:
-        return torch.ops.hw4.attention(q, k, v, bool(causal), contract, scale, check)
-    o, lse, _ = torch.ops.hw4.forward(q, k, v, bool(causal), contract, scale, bool(return_lse), trains, check)
+        return torch.ops.hw4.attention(q, k, v, bool(causal), contract, scale, window, check)
+    o, lse, _ = torch.ops.hw4.forward(q, k, v, bool(causal), contract, scale, window, bool(return_lse), trains, check)
     return (o, lse) if return_lse else o
 
 
@@ -315,14 +322,14 @@ def _integers(name, values, device):
     return values
 
 
-def decode(q, k_cache, v_cache, lengths, pages, causal, scale, contract, return_lse, check):
+def decode(q, k_cache, v_cache, lengths, pages, causal, scale, contract, return_lse, check, window=None):
     _require_same((q, k_cache, v_cache))
     _no_gradients("decode", (q, k_cache, v_cache))
     lengths = _integers("lengths", lengths, q.device)
     pages = None if pages is None else _integers("pages", pages, q.device)
     check = not q.is_cuda if check is None else bool(check)
     o, lse = torch.ops.hw4.decode(q, k_cache, v_cache, lengths, pages, bool(causal), contract, shapes.scale_for(scale),
-                                  bool(return_lse), check)
+                                  shapes.window_for(window, causal), bool(return_lse), check)
     return (o, lse) if return_lse else o
 
 
@@ -345,7 +352,7 @@ class FlashAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, is_causal=False):
         contract = shapes.contract_for(None, ELEMENTS[q.dtype])
-        o, lse, statistics = torch.ops.hw4.forward(q, k, v, bool(is_causal), contract, 0.0, True, True, False)
+        o, lse, statistics = torch.ops.hw4.forward(q, k, v, bool(is_causal), contract, 0.0, 0, True, True, False)
         ctx.save_for_backward(q, k, v, o, lse, statistics)
         ctx.is_causal, ctx.contract = bool(is_causal), contract
         return o

@@ -40,7 +40,7 @@ std::string contract_json(const Contract* contract) {
                text_field("revision", contract->revision_of(*computed.operation)) + ", " +
                field("masks",
                      json_list(computed.masks, "        ", [](Mask mask) { return json_string(name_of(mask)); })) +
-               "}";
+               ", " + field("windows", computed.windows ? "true" : "false") + "}";
     };
     return "{" + text_field("name", contract->name) + ", " + text_field("idea", contract->idea) + ",\n     " +
            text_field("compared", contract->compared == Compared::bytes ? "bytes" : "bound") + ", " +

@@ -72,6 +72,11 @@ std::string why_not(const Contract& contract, const Problem& problem) {
     }
     if (problem.by_lengths && !computed->by_lengths)
         return "asks for " + std::string(problem.operation->name) + " with lengths, which " + name + " lacks";
+    if (problem.window > 0 && problem.mask == Mask::none)
+        return "asks for a window without the causal mask: a window has the last of the keys that this mask leaves";
+    if (problem.window > 0 && !computed->windows)
+        return "asks for " + std::string(problem.operation->name) + " with a window, which " + name +
+               " lacks: only forward under f32 has windows";
     return "";
 }
 
@@ -106,8 +111,8 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
         const auto head_of = [&](const Operand& operand) {
             return operand.rows == Rows::of_queries ? head : head / group;
         };
-        UnitOperands operands{problem.queries, problem.keys, problem.dim, {},           {},
-                              problem.mask,    nullptr,      together,    problem.scale};
+        UnitOperands operands{problem.queries, problem.keys,  problem.dim,   {}, {}, problem.mask, nullptr,
+                              together,        problem.scale, problem.window};
         if (statistics != nullptr) operands.statistics = statistics + unit * problem.queries;
         for (size_t i = 0; i < operation.inputs.size(); ++i)
             operands.in[i] = operand_at(problem, operation.inputs, i, in, row).of(batch, head_of(operation.inputs[i]));

@@ -28,8 +28,10 @@ struct UnitOperands {
     RowStatistics* statistics = nullptr; // [queries]; null: nobody asks for them
     int64_t group = 1;                   // heads of queries
     double scale = 0;                    // 0: 1/sqrt(dim)
+    int64_t window = 0;                  // 0: none
 
     int64_t visible(int64_t query) const { return visible_keys(mask, queries, keys, query); }
+    int64_t first_visible(int64_t query) const { return sight_of(mask, queries, keys, window).from(query); }
     RowStatistics* statistics_of(int64_t query) const { return statistics == nullptr ? nullptr : statistics + query; }
 };
 
@@ -51,6 +53,7 @@ struct Computed {
     void (*reference)(const UnitOperands& unit); // one thread and plain loops
     double one = 0;          // what a weight of 1 counts in the l of a row's statistics; 0: rows have none
     bool by_lengths = false; // a problem by lengths, too
+    bool windows = false;    // a problem with a window, too
 };
 
 // Which scales it takes.

@@ -22,7 +22,8 @@ constexpr Computed kF32Computes[] = {
      .masks = kEveryMask,
      .reference = f32_forward,
      .one = 1,
-     .by_lengths = true},
+     .by_lengths = true,
+     .windows = true},
     {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = f32_backward},
 };
 constexpr Computed kFixedComputes[] = {

@@ -9,6 +9,7 @@
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/row_statistics.h"
 #include "src/problem/element.h"
+#include "src/problem/mask.h"
 #include "src/problem/operation.h"
 
 namespace hw4::cpu {
@@ -29,8 +30,11 @@ struct RowBlock {
     int64_t first_sees = keys;
     RowStatistics* statistics = nullptr; // [rows]; null: nobody asks for them
     Element element = Element::float32;  // of q, k, v and out
+    int64_t window = kNoWindow;          // of the keys that a row sees it has the last; for kernels that take windows
 
     HW4_INLINE int64_t sees(int64_t row) const { return first_sees + row < keys ? first_sees + row : keys; }
+    // The first key that the row sees.
+    HW4_INLINE int64_t from(int64_t row) const { return sees(row) > window ? sees(row) - window : 0; }
 };
 
 // Some tiles of the keys of one head, of BlockKernel::prepared_keys each.

@@ -111,7 +111,8 @@ private:
             kernel_.attend({row_of(launch_.in[0], first_seeing), keys(head), values(head),
                             row_of(launch_.out[0], first_seeing), end_row - first_seeing, of_keys, problem_.dim, scale_,
                             prepared, visible_keys(problem_.mask, problem_.queries, of_keys, first_seeing),
-                            statistics == nullptr ? nullptr : statistics + first_seeing, problem_.element},
+                            statistics == nullptr ? nullptr : statistics + first_seeing, problem_.element,
+                            window_or_none(problem_.window)},
                            workspace);
         launch_.done(end_row - first_row);
     }

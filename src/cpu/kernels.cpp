@@ -158,7 +158,9 @@ private:
         const int64_t heads = problem_.heads_of(operand);
         const int64_t batch = unit / heads;
         const int64_t end = operand.rows == Rows::of_keys ? launch.keys_of(batch) : problem_.head_rows(operand);
-        if (first < end) use(index, batch, unit % heads, first, std::min(rows_, end - first));
+        const int64_t seen =
+            operand.rows == Rows::of_keys ? launch.first_key_of(batch) / kSegmentKeys * kSegmentKeys : 0;
+        if (first < end && first + rows_ > seen) use(index, batch, unit % heads, first, std::min(rows_, end - first));
     }
 
     const Problem& problem_;

@@ -30,6 +30,10 @@ struct Launch {
     std::function<void(int64_t rows)> done; // of output; called by the working threads
 
     int64_t keys_of(int64_t batch) const { return lengths == nullptr ? problem.keys : lengths[batch]; }
+    // The first key of the batch that a query sees.
+    int64_t first_key_of(int64_t batch) const {
+        return sight_of(problem.mask, problem.queries, keys_of(batch), problem.window).from(0);
+    }
 
     template <class Work>
     void on_threads(int count, const Work& work) const {

@@ -139,6 +139,7 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
     if (problem.by_pages && Conversion(kernel, problem).is_needed())
         return "takes pages of rows of a multiple of " + std::to_string(needs.row_bytes) + " bytes";
     if (problem.by_lengths && !needs.lengths) return "takes batches of one length";
+    if (problem.window > 0 && !needs.windows) return "takes no window";
     for (const Operand& operand : problem.operation->inputs)
         if (problem.rows_of(operand) > kMostBatchRows)
             return "takes up to " + std::to_string(kMostBatchRows) + " rows of " + operand.name +

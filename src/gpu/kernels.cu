@@ -8,8 +8,10 @@ namespace hw4::gpu {
 
 const std::vector<Kernel>& kernels() {
     static constexpr Needs kAny = {.masks = kEveryMask};
+    static constexpr Needs kPlain = {.masks = kEveryMask, .windows = true};
     static constexpr Needs kTiles = {.arch = 80, .most_dim = kMostTileColumns};
     static constexpr Needs kTopTiles = {.arch = 80, .most_dim = kMostTileColumns, .masks = kEveryMask};
+    static constexpr Needs kDrawn = {.arch = 80, .most_dim = kMostTileColumns, .masks = kEveryMask, .windows = true};
     static constexpr Needs kHopper = {.arch = 90, .last_arch = 90, .most_dim = kMostWgmmaColumns};
     static constexpr Needs kHopperMasked = {
         .arch = 90, .last_arch = 90, .most_dim = kMostWgmmaColumns, .masks = kEveryMask};
@@ -27,14 +29,19 @@ const std::vector<Kernel>& kernels() {
     static const Needs kHopperBf16 = with_elements(kHopperMasked, kBf16Only, kPiece);
     static const Needs kAmpereFp16 = with_elements(kAmpereMasked, kFp16Only, kPiece);
     static const Needs kHopperFp16 = with_elements(kHopperMasked, kFp16Only, kPiece);
-    const auto by_lengths = [](Needs needs, bool pages) {
+    const auto by_lengths = [](Needs needs) {
         needs.lengths = true;
-        needs.pages = pages;
         return needs;
     };
-    static const Needs kSplit = by_lengths(with_elements(kAmpereMasked, kEveryElement, kPiece), true);
+    static constexpr Needs kSplit = {.arch = 80,
+                                     .masks = kEveryMask,
+                                     .elements = kEveryElement,
+                                     .row_bytes = kPiece,
+                                     .lengths = true,
+                                     .pages = true,
+                                     .windows = true};
     static const std::vector<Kernel> table = {
-        {"plain_rows", "the baseline: a warp for each query row, straight from global memory", &kForward, &kF32, kAny,
+        {"plain_rows", "the baseline: a warp for each query row, straight from global memory", &kForward, &kF32, kPlain,
          plan_rows, launch_plain_rows},
         {"shared_tiles", "32 query rows share tiles of 32 keys in shared memory", &kForward, &kF32, kAny, plan_rows,
          launch_shared_tiles},
@@ -52,7 +59,7 @@ const std::vector<Kernel>& kernels() {
          &kForward, &kF32, kTiles, plan_tiles, launch_async_tiles},
         {"woven_tiles", "copies woven into the arithmetic, a few with every round; operands loaded a step ahead",
          &kForward, &kF32, kTiles, plan_tiles, launch_woven_tiles},
-        {"drawn_tiles", "blocks draw rows of tiles from a queue, the last ones in pieces", &kForward, &kF32, kTopTiles,
+        {"drawn_tiles", "blocks draw rows of tiles from a queue, the last ones in pieces", &kForward, &kF32, kDrawn,
          plan_drawn_tiles, launch_drawn_tiles},
         {"split_keys", "few query rows: the keys divided among all blocks, K and V read once for all rows of a group",
          &kForward, &kF32, kSplit, plan_split_keys, launch_split_keys},
@@ -89,7 +96,7 @@ const std::vector<Kernel>& kernels() {
          &kForward, &kBf16, kHopperBf16, plan_wgmma_half, launch_half<half_forward::launch_wgmma>},
         {"split_bf16",
          "few query rows: the keys cut into parts for all blocks, K and V read once for all rows of a group", &kForward,
-         &kBf16, by_lengths(kAmpereBf16, false), plan_split_half, half_forward::launch_split},
+         &kBf16, by_lengths(kAmpereBf16), plan_split_half, half_forward::launch_split},
         {"mma_bf16_gradients", "mma.sync: keys stay for dK and dV, queries stay for dQ, pairs computed for both",
          &kBackward, &kBf16, kAmpereBf16, plan_mma_half_gradients,
          launch_half_gradients<half_forward::launch_mma, half_backward::launch_mma>},
@@ -103,7 +110,7 @@ const std::vector<Kernel>& kernels() {
          launch_half<half_forward::launch_wgmma>},
         {"split_fp16",
          "few query rows: the keys cut into parts for all blocks, K and V read once for all rows of a group", &kForward,
-         &kFp16, by_lengths(kAmpereFp16, false), plan_split_half, half_forward::launch_split},
+         &kFp16, by_lengths(kAmpereFp16), plan_split_half, half_forward::launch_split},
         {"mma_fp16_gradients", "mma.sync: keys stay for dK and dV, queries stay for dQ, pairs computed for both",
          &kBackward, &kFp16, kAmpereFp16, plan_mma_half_gradients,
          launch_half_gradients<half_forward::launch_mma, half_backward::launch_mma>},

@@ -34,6 +34,7 @@ struct Needs {
     bool has_own_code = false; // that this build knows nothing of
     bool lengths = false;      // whether it takes a problem by lengths
     bool pages = false;        // whether it takes a problem by pages
+    bool windows = false;      // and one with a window
 
     // Rows of such elements have a multiple of so many columns.
     int64_t column_step(Element element) const {

@@ -66,6 +66,8 @@ public:
     const Problem& problem() const { return header_.problem; }
     // Whatever the header says.
     void set_mask(Mask mask) { header_.problem.mask = mask; }
+    void set_window(int64_t window) { header_.problem.window = window; }
+    void set_scale(double scale) { header_.problem.scale = scale; }
     // Whether the file's size allows for the problem. Of a pipe there is only the header.
     bool size_checked() const { return size_checked_; }
 

@@ -1,6 +1,8 @@
 #include "src/io/case_header.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 
@@ -19,9 +21,24 @@ using LongHeader = std::array<int32_t, 16>;
 static_assert(sizeof(ShortHeader) == kShortHeaderBytes && sizeof(LongHeader) == kLongHeaderBytes);
 
 // The fields of version 2, by place.
-enum Field : size_t { kVersion, kOperation, kMask, kElement, kB, kHeads, kKvHeads, kNq, kNk, kD, kDv, kFirstUnused };
-constexpr const char* kFieldNames[] = {"version",         "operation", "mask", "element", "B",  "heads",
-                                       "key-value heads", "N_q",       "N_k",  "d",       "d_v"};
+enum Field : size_t {
+    kVersion,
+    kOperation,
+    kMask,
+    kElement,
+    kB,
+    kHeads,
+    kKvHeads,
+    kNq,
+    kNk,
+    kD,
+    kDv,
+    kWindow,
+    kScale, // a double, in two fields
+    kFirstUnused = kScale + 2
+};
+constexpr const char* kFieldNames[] = {"version",         "operation", "mask", "element", "B",   "heads",
+                                       "key-value heads", "N_q",       "N_k",  "d",       "d_v", "window"};
 
 template <class Fields>
 Fields fields_of(const Bytes& start) {
@@ -89,8 +106,12 @@ public:
         if (h_[kHeads] % h_[kKvHeads] != 0)
             refuse(kKvHeads, "a number that divides heads = " + std::to_string(h_[kHeads]));
         if (h_[kDv] != h_[kD]) refuse(kDv, "d = " + std::to_string(h_[kD]));
+        if (h_[kWindow] < 0) refuse(kWindow, "at least 1, or 0 for none");
+        if (h_[kWindow] > 0 && problem.mask == Mask::none) refuse(kWindow, "0, or the causal mask");
         for (size_t field = kFirstUnused; field < h_.size(); ++field)
             if (h_[field] != 0) refuse(field, "0");
+        problem.window = h_[kWindow];
+        problem.scale = scale();
         problem.batches = h_[kB];
         problem.heads = h_[kHeads];
         problem.kv_heads = h_[kKvHeads];
@@ -101,8 +122,16 @@ public:
     }
 
 private:
+    double scale() const {
+        double scale = 0;
+        std::memcpy(&scale, &h_[kScale], sizeof scale);
+        if (scale >= 0 && std::isfinite(scale)) return scale;
+        throw Error(ExitCode::bad_data, path_ + ": header: scale = " + std::to_string(scale) +
+                                            ", need a finite number above 0, or 0 for 1/sqrt(d) (offset " +
+                                            std::to_string(4 * kScale) + ")");
+    }
     [[noreturn]] void refuse(size_t field, const std::string& need) const {
-        const std::string name = field < kFirstUnused ? kFieldNames[field] : "field " + std::to_string(field);
+        const std::string name = field < kScale ? kFieldNames[field] : "field " + std::to_string(field);
         hw4::refuse(path_, name, field, h_[field], need);
     }
 
@@ -139,10 +168,20 @@ Bytes short_header_of(const Problem& problem) {
 
 Bytes header_of(const Problem& problem, bool long_form) {
     if (!long_form && is_plain(problem)) return short_header_of(problem);
-    return bytes_of(LongHeader{kVersion2, problem.operation->file_code, problem.mask == Mask::none ? 0 : 1,
-                               static_cast<int32_t>(problem.element), as_field(problem.batches),
-                               as_field(problem.heads), as_field(problem.kv_heads), as_field(problem.queries),
-                               as_field(problem.keys), as_field(problem.dim), as_field(problem.dim)});
+    LongHeader h{kVersion2,
+                 problem.operation->file_code,
+                 problem.mask == Mask::none ? 0 : 1,
+                 static_cast<int32_t>(problem.element),
+                 as_field(problem.batches),
+                 as_field(problem.heads),
+                 as_field(problem.kv_heads),
+                 as_field(problem.queries),
+                 as_field(problem.keys),
+                 as_field(problem.dim),
+                 as_field(problem.dim),
+                 as_field(problem.window)};
+    std::memcpy(&h[kScale], &problem.scale, sizeof problem.scale);
+    return bytes_of(h);
 }
 
 // 128 bits are enough for four operands: 16 * 2^31 * (2^31 * 2^31) * 2^31 is 2^128, and no field is 2^31.

@@ -5,7 +5,8 @@
 //
 // Version 2 says what it is, in 16 int32: -2 (no B is negative); operation (0 forward, 1 backward); mask (0 none, 1
 // causal); element (0 float32, 1 bf16, 2 fp16); B; heads; key-value heads, which divide the heads; N_q; N_k; d; d_v,
-// equal to d; five zeros. Then for each batch every operand of the operation, in its order, as [heads][rows][d].
+// equal to d; window, in keys (0: none), with the causal mask alone; scale, a float64 in two fields (0:
+// 1/sqrt(d)); two zeros. Then for each batch every operand of the operation, in its order, as [heads][rows][d].
 //
 // Or NumPy's header (npy.h), of an array of shape (B, 3, N, d): what version 1 says. Or one for each operand.
 //

@@ -65,6 +65,8 @@ Problem problem_of(const hw4_call& call) {
     if (!(call.scale >= 0) || std::isinf(call.scale))
         refuse("scale is " + std::to_string(call.scale) + ", need a finite number above 0, or 0 for 1/sqrt(dim)");
     problem.scale = call.scale;
+    if (call.window < 0) refuse("window is " + text(call.window) + ", need at least 1, or 0 for none");
+    problem.window = call.window;
     problem.by_lengths = call.lengths != nullptr;
     if (problem.heads % problem.kv_heads != 0)
         refuse("kv_heads is " + text(problem.kv_heads) + ", need a number that divides heads = " + text(problem.heads));

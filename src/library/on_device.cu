@@ -40,7 +40,10 @@ struct Choice {
 };
 
 std::string why_none(const Contract& contract, const Problem& problem) {
-    const char* const with = problem.by_pages ? " with pages" : problem.by_lengths ? " with lengths" : "";
+    const char* const with = problem.by_pages     ? " with pages"
+                             : problem.by_lengths ? " with lengths"
+                             : problem.window > 0 ? " with a window"
+                                                  : "";
     std::string text = "no GPU kernel takes this problem" + std::string(with) + " under " + contract.name;
     if (problem.dim > gpu::kMostColumns)
         return text + ": dim is " + std::to_string(problem.dim) + ", need at most " + std::to_string(gpu::kMostColumns);
@@ -69,14 +72,14 @@ Choice chosen_anew(const Call& call, const gpu::Device& device) {
 const Choice& choose(const Call& call, const gpu::Device& device) {
     const Problem& p = call.problem;
     using Key = std::tuple<const gpu::Device*, const Contract*, const Operation*, Mask, Element, int64_t, int64_t,
-                           int64_t, int64_t, int64_t, int64_t, bool, bool>;
+                           int64_t, int64_t, int64_t, int64_t, bool, bool, int64_t>;
     thread_local std::map<Key, Choice> known;
     if (call.kernel != nullptr) {
         thread_local Choice named;
         return named = chosen_anew(call, device);
     }
     const Key key(&device, call.contract, p.operation, p.mask, p.element, p.batches, p.heads, p.kv_heads, p.queries,
-                  p.keys, p.dim, p.by_lengths, p.by_pages);
+                  p.keys, p.dim, p.by_lengths, p.by_pages, p.window);
     const auto found = known.find(key);
     if (found != known.end()) return found->second;
     constexpr size_t kMostKnown = 256;

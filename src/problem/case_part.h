@@ -4,7 +4,7 @@
 // operation may be a part of the whole one's, too.
 //
 // Under the causal mask the rows before a cut are such a problem with the keys that the last of them sees, because the
-// mask is aligned at the bottom right.
+// mask is aligned at the bottom right; a window counts from there too.
 #pragma once
 
 #include <algorithm>

@@ -3,9 +3,12 @@
 //
 // causal: query i sees the keys 0 to i + N_k - N_q, so that the last query sees all of them, whichever there are more
 // of (aligned at the bottom right). With more queries than keys the first N_q - N_k see none: their rows of O are +0.
+//
+// A window of W keys, with the causal mask only: a query sees the last W of these keys, its own among them.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "src/base/inline.h"
 
@@ -18,20 +21,32 @@ inline constexpr Mask kEveryMask[] = {Mask::none, Mask::causal};
 
 constexpr const char* name_of(Mask mask) { return mask == Mask::none ? "none" : "causal"; }
 
-// How many keys a query sees, always the first ones, as a line: query i sees `first + i * more` of them, none where
-// that is below 0.
+inline constexpr int kNoWindow = std::numeric_limits<int>::max(); // no case has more keys
+
+// Where the keys that a query sees end, as a line: after `first + i * more` keys for query i, none where that is below
+// 0. It sees the last `window` of them.
 struct Sight {
     int64_t first;
     int more;
+    int window = kNoWindow;
 
     HW4_INLINE int64_t of(int64_t query) const {
         const int64_t seen = first + query * more;
         return seen > 0 ? seen : 0;
     }
+    // The first key that the query sees.
+    HW4_INLINE int64_t from(int64_t query) const {
+        const int64_t hidden = of(query) - window;
+        return hidden > 0 ? hidden : 0;
+    }
 };
 
-HW4_INLINE Sight sight_of(Mask mask, int64_t queries, int64_t keys) {
-    return mask == Mask::none ? Sight{keys, 0} : Sight{1 + keys - queries, 1};
+HW4_INLINE int window_or_none(int64_t window) {
+    return window == 0 || window > kNoWindow ? kNoWindow : static_cast<int>(window);
+}
+
+HW4_INLINE Sight sight_of(Mask mask, int64_t queries, int64_t keys, int64_t window = 0) {
+    return mask == Mask::none ? Sight{keys, 0} : Sight{1 + keys - queries, 1, window_or_none(window)};
 }
 
 HW4_INLINE int64_t visible_keys(Mask mask, int64_t queries, int64_t keys, int64_t query) {
@@ -43,8 +58,11 @@ HW4_INLINE int64_t blind_queries(Mask mask, int64_t queries, int64_t keys) {
     return mask == Mask::none || queries < keys ? 0 : queries - keys;
 }
 
-// Of a query and a key that it sees. A double, since there may be more than 2^63.
-inline double visible_pairs(Mask mask, int64_t queries, int64_t keys) {
+// Of a query and a key that it sees. A double, since there may be more than 2^63. The keys that a window hides are
+// those that the causal mask leaves without the last ones, as many as the window has.
+inline double visible_pairs(Mask mask, int64_t queries, int64_t keys, int64_t window = 0) {
+    if (window > 0)
+        return visible_pairs(mask, queries, keys) - (keys > window ? visible_pairs(mask, queries, keys - window) : 0);
     const auto seeing = static_cast<double>(queries - blind_queries(mask, queries, keys));
     const double hidden_from_each = mask == Mask::none ? 0 : (seeing - 1) / 2; // on average
     return seeing * (static_cast<double>(keys) - hidden_from_each);

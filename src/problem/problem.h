@@ -22,6 +22,7 @@ struct Problem {
     const Operation* operation = &kForward;
     Element element = Element::float32; // of the files
     double scale = 0;                   // that scores are multiplied by; 0: 1/sqrt(d)
+    int64_t window = 0;                 // keys that a query sees at most, with the causal mask; 0: no window
     bool by_lengths = false;            // each batch has its own number of keys, the first ones of N_k rows
     bool by_pages = false;              // K and V lie in pages (tensor.h); by lengths too
     // Of operations that give rows of a block of keys: which. All keys are inputs.
@@ -93,7 +94,7 @@ struct Problem {
     }
     // Of a unit: of a query and a key that it sees, of those keys that the operation is about.
     double pairs() const {
-        const auto from = [this](int64_t key) { return visible_pairs(mask, queries, keys - key); };
+        const auto from = [this](int64_t key) { return visible_pairs(mask, queries, keys - key, window); };
         return block_keys == 0 ? from(0) : from(first_key) - from(first_key + block_keys);
     }
 };

@@ -1,10 +1,23 @@
 #include "src/problem/words.h"
 
+#include <cstdio>
+
 namespace hw4 {
+
+namespace {
+
+std::string text_of(double number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", number);
+    return text;
+}
+
+} // namespace
 
 bool is_plain(const Problem& problem) {
     return problem.operation == &kForward && problem.mask == Mask::none && problem.heads == 1 &&
-           problem.kv_heads == 1 && problem.queries == problem.keys && problem.element == Element::float32;
+           problem.kv_heads == 1 && problem.queries == problem.keys && problem.element == Element::float32 &&
+           problem.scale == 0;
 }
 
 std::pair<std::string, std::string> sizes_of(const Problem& problem) {
@@ -15,13 +28,17 @@ std::pair<std::string, std::string> sizes_of(const Problem& problem) {
     const bool masked = problem.mask != Mask::none;
     const bool forward = problem.operation == &kForward;
     const bool narrow = problem.element != Element::float32;
-    return {std::string("(B, heads, key-value heads, N_q, N_k, d") + (masked ? ", mask" : "") +
-                (forward ? "" : ", operation") + (narrow ? ", element)" : ")"),
-            "(" + text(problem.batches) + ", " + text(problem.heads) + ", " + text(problem.kv_heads) + ", " +
-                text(problem.queries) + ", " + text(problem.keys) + ", " + text(problem.dim) +
-                (masked ? ", " + std::string(name_of(problem.mask)) : "") +
-                (forward ? "" : ", " + std::string(problem.operation->name)) +
-                (narrow ? ", " + std::string(name_of(problem.element)) : "") + ")"};
+    const bool window = problem.window > 0;
+    const bool scaled = problem.scale != 0;
+    return {
+        std::string("(B, heads, key-value heads, N_q, N_k, d") + (masked ? ", mask" : "") + (window ? ", window" : "") +
+            (forward ? "" : ", operation") + (narrow ? ", element" : "") + (scaled ? ", scale)" : ")"),
+        "(" + text(problem.batches) + ", " + text(problem.heads) + ", " + text(problem.kv_heads) + ", " +
+            text(problem.queries) + ", " + text(problem.keys) + ", " + text(problem.dim) +
+            (masked ? ", " + std::string(name_of(problem.mask)) : "") + (window ? ", " + text(problem.window) : "") +
+            (forward ? "" : ", " + std::string(problem.operation->name)) +
+            (narrow ? ", " + std::string(name_of(problem.element)) : "") +
+            (scaled ? ", " + text_of(problem.scale) : "") + ")"};
 }
 
 std::string what_it_lacks(const Operation& does, const List<Mask>& masks, const Problem& problem) {

@@ -12,7 +12,7 @@ namespace hw4 {
 bool is_plain(const Problem& problem);
 
 // Names and values: {"(B, N, d)", "(2, 128, 64)"}, or with heads and both lengths where they are not as in the
-// course's, and with the mask, the operation and the element where they are not the usual ones.
+// course's, with the mask and its window, the operation, the element and the scale where they are not the usual ones.
 std::pair<std::string, std::string> sizes_of(const Problem& problem);
 
 // Why a kernel that does this under those masks cannot take the problem, for a sentence that begins with the kernel;

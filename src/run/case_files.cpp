@@ -11,6 +11,8 @@ CaseReader opened(const CaseNames& names, const CaseOptions& options) {
     CaseReader input =
         options.arrays.given() ? CaseReader(options.arrays.inputs()) : CaseReader(names.input, options.operation);
     if (options.causal) input.set_mask(Mask::causal);
+    if (options.window > 0) input.set_window(options.window);
+    if (options.scale > 0) input.set_scale(options.scale);
     return input;
 }
 

@@ -5,7 +5,9 @@
 #include <iterator>
 
 #include "src/base/error.h"
+#include "src/base/numbers.h"
 #include "src/base/standard_streams.h"
+#include "src/contracts/scale.h"
 
 namespace hw4 {
 namespace {
@@ -23,6 +25,19 @@ std::string joined(const std::vector<std::string>& names) {
     std::string list;
     for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
     return list;
+}
+
+int64_t parse_window(const char* text) {
+    const auto window = whole_number(text, 1, kNoWindow);
+    if (!window)
+        usage_error("--window '" + std::string(text) + "': need a whole number from 1 to " + std::to_string(kNoWindow));
+    return *window;
+}
+
+double parse_scale(const char* text) {
+    const auto scale = decimal_number(text, kLeastScale, kMostScale);
+    if (!scale) usage_error("--scale '" + std::string(text) + "': need a number from 2^-100 to 2^100");
+    return *scale;
 }
 
 std::string got(size_t words) { return ", got " + std::to_string(words) + (words == 1 ? " name" : " names"); }
@@ -83,6 +98,8 @@ std::vector<CommandOption> CaseOptions::options(const Contract*& contract) {
         {"contract", required_argument, take_contract},
         {"arith", required_argument, take_contract},
         flag("causal", causal),
+        {"window", required_argument, [this](const char* value) { window = parse_window(value); }},
+        {"scale", required_argument, [this](const char* value) { scale = parse_scale(value); }},
         {"backward", no_argument, [this](const char*) { operation = &kBackward; }},
         {"lse", required_argument, [this](const char* value) { lse = parse_name("lse", value); }}};
     for (size_t i = 0; i < std::size(kArrayOptions); ++i) {

@@ -79,6 +79,8 @@ void add_problem(JsonFields& fields, const Problem& problem) {
     fields.add("keys", problem.keys);
     fields.add("dim", problem.dim);
     fields.add("mask", json_string(name_of(problem.mask)));
+    fields.add("window", problem.window);
+    fields.add("scale", json_number(problem.scale));
     fields.add("element", json_string(name_of(problem.element)));
 }
 

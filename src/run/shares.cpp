@@ -41,7 +41,8 @@ private:
 
     double cost_before(int64_t row) const {
         if (row == 0) return 0;
-        return visible_pairs(problem_.mask, row, visible_keys(problem_.mask, problem_.queries, problem_.keys, row - 1));
+        return visible_pairs(problem_.mask, row, visible_keys(problem_.mask, problem_.queries, problem_.keys, row - 1),
+                             problem_.window);
     }
 
     const Problem& problem_;

@@ -173,5 +173,24 @@ TEST(SplitKeys, TakesBatchesOfAnyLengthInPagesToo) {
         }
 }
 
+// Windows count from the end of each length. Rows of a unit begin in different tiles, and references change after them.
+TEST(SplitKeys, TakesWindowsOfAnyLength) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Keys keys : {Keys::alike, Keys::rising_late})
+        for (Problem problem :
+             {problem_of(1, 1, 1, 1, 70000, 128), problem_of(3, 4, 1, 1, 700, 128), problem_of(40, 8, 4, 1, 2000, 64),
+              problem_of(5, 2, 2, 3, 900, 40), problem_of(2, 8, 1, 40, 3000, 64)})
+            for (const int64_t window : {1, 40, 500, 65000}) {
+                problem.mask = Mask::causal;
+                problem.window = window;
+                expect_bytes(problem, keys, {});
+                std::vector<int32_t> lengths;
+                for (int64_t i = 0; i < problem.batches; ++i)
+                    lengths.push_back(static_cast<int32_t>(1 + (problem.keys - 1) * (i + 1) / problem.batches));
+                lengths.front() = 45;
+                expect_bytes(problem, keys, lengths);
+            }
+}
+
 } // namespace
 } // namespace hw4::gpu

@@ -1277,13 +1277,15 @@ class GenerateTest(CliTest):
         row, out = "x1\t2\t4\t3\tuniform\t7\t5\t-", self.dir / "case.in"
         for more, options in (("", ()), ("\t1\t4\tnone", ()), ("\t4,2\t5\tnone", ("--heads", "4,2", "--keys", "5")),
                               ("\t1\t4\tcausal", ("--causal",)), ("\t2\t4\tcausal", ("--heads", "2", "--causal")),
-                              ("\t1\t4\tnone\tforward", ()), ("\t1\t4\tnone\tbackward", ("--backward", "--long"))):
+                              ("\t1\t4\tnone\tforward", ()), ("\t1\t4\tnone\tbackward", ("--backward", "--long")),
+                              ("\t1\t4\tcausal\tforward\tfloat32\t2\t0.5", ("--causal", "--window", "2", "--scale", "0.5"))):
             with self.subTest(more):
                 (self.dir / "cases.tsv").write_text(row + more + "\n")
                 self.assertEqual(run(program, "x1", out).returncode, OK)
                 self.assert_same_bytes(out.read_bytes(), self.generate("--shape", "2,4,3", "--seed", "7", *options))
         for more, code in (("\t1", BAD_DATA), ("\t1\t4", BAD_DATA), ("\t4,3\t4\tnone", USAGE), ("\t1\t0\tnone", USAGE),
                            ("\t1\t4\tpart", USAGE), ("\t1\t4\tnone\tback", USAGE), ("\t1\t\tcausal", USAGE),
+                           ("\t1\t4\tcausal\tforward\tfloat32\t2", BAD_DATA), ("\t1\t4\tnone\tforward\tfloat32\t2\t0", USAGE),
                            ("\t2147483647\t2147483647\tnone", USAGE)):
             with self.subTest(more):
                 (self.dir / "cases.tsv").write_text(row + more + "\n")

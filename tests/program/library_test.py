@@ -242,6 +242,36 @@ class BytesTest(LibraryTest):
                 with self.subTest(contract=contract, operation=operation):
                     self.assertEqual(*found)
 
+    def test_windows(self):
+        """Windows that begin a segment are calls on their keys alone; lengths and windows are those of single calls."""
+        keys, window = 150, 22  # the last query's window begins at key 128
+        case = Case((2, 4, 2, 1, keys, 33), "f32", causal=True)
+        call = case.call()
+        call.window = window
+        library.run(call)
+        cut = Case((2, 4, 2, 1, window, 33), "f32")
+        cut.values["q"] = case.values["q"]
+        for name in ("k", "v"):
+            rows = [case.values[name][first * 33:(first + window) * 33] for first in range(128, 4 * keys, keys)]
+            cut.values[name] = array.array("f", [x for head in rows for x in head])
+        library.run(cut.call())
+        self.assertEqual(case.results(), cut.results())
+        lengths, together = (70, 1, 33, 64), Case((4, 4, 2, 5, 70, 33), "f32", causal=True)
+        call, given = together.call(), (ctypes.c_int32 * 4)(*lengths)
+        call.window, call.lengths = 20, ctypes.addressof(given)
+        library.run(call)
+        for batch, length in enumerate(lengths):
+            one = Case((1, 4, 2, 5, length, 33), "f32", causal=True)
+            one.values["q"] = together.values["q"][batch * 660:(batch + 1) * 660]
+            for name in ("k", "v"):
+                heads = (together.values[name][first * 33:(first + length) * 33] for first in (batch * 140, batch * 140 + 70))
+                one.values[name] = array.array("f", [x for head in heads for x in head])
+            single = one.call()
+            single.window = 20
+            library.run(single)
+            size = len(one.results()["o"])
+            self.assertEqual(one.results()["o"], together.results()["o"][batch * size:(batch + 1) * size], length)
+
     def test_lengths_are_those_of_single_calls(self):
         sizes, lengths = (4, 4, 2, 5, 70, 33), (70, 1, 33, 64)
         for contract, causal, gap, heads_inside, threads in (("f32", False, 0, False, 3), ("f32", True, 0, False, 2),
@@ -452,7 +482,7 @@ class RefusedTest(LibraryTest):
             self.assert_refused(64, wanted, put(**fields))
         lengths[0] = 7
         self.assert_refused(65, "lengths: batch 0 has 7 keys, need 1 to 6", put())
-        self.assert_refused(65, "with lengths, which the contract bf16 lacks", put(contract=b"bf16"))
+        self.assert_refused(65, "with lengths, which the contract fixed lacks", put(contract=b"fixed"))
 
     def test_appends(self):
         lengths = (ctypes.c_int32 * 2)(9, 9)
@@ -479,6 +509,15 @@ class RefusedTest(LibraryTest):
                 library.append(call)
             self.assertEqual(refused.exception.code, code)
         self.assertTrue(all(value == 7.5 for value in rows.data))
+    def test_windows(self):
+        self.assert_refused(64, "window is -1, need at least 1, or 0 for none", lambda call: setattr(call, "window", -1))
+
+        def change(call):
+            call.window, call.mask = 3, 1
+
+        self.assert_refused(65, "a window without the causal mask", lambda call: setattr(call, "window", 3))
+        for contract, operation in (("bf16", 0), ("fixed", 0), ("f32", 1)):
+            self.assert_refused(65, f"with a window, which the contract {contract} lacks", change, operation, contract)
 
     def test_what_the_contract_lacks(self):
         self.assert_refused(65, "asks for backward, which the contract fixed lacks",

@@ -16,7 +16,7 @@ from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest
                       floats, generated, hw4, kernels, run)
 
 FIELDS = {"version": -2, "operation": 0, "mask": 0, "element": 0, "B": 2, "heads": 4, "key-value heads": 2, "N_q": 3,
-          "N_k": 5, "d": 4, "d_v": 4, **{f"field {place}": 0 for place in range(11, 16)}}
+          "N_k": 5, "d": 4, "d_v": 4, "window": 0, **{f"field {place}": 0 for place in range(12, 16)}}
 PLACES = list(FIELDS)
 LARGEST = 2**31 - 1
 # B, heads, key-value heads, N_q, N_k, d
@@ -170,7 +170,9 @@ class RefusedTest(LongHeaderTest):
                                   ("element", 3, r"need 0 \(float32\), 1 \(bf16\) or 2 \(fp16\)"),
                                   ("key-value heads", 3, "need a number that divides heads = 4"), ("d_v", 5, "need d = 4"),
                                   *((name, 0, "need at least 1") for name in ("B", "heads", "N_q", "N_k", "d")),
-                                  *((f"field {place}", 1, "need 0") for place in range(11, 16))):
+                                  ("window", -1, "need at least 1, or 0 for none"),
+                                  ("window", 3, "need 0, or the causal mask"),
+                                  *((f"field {place}", 1, "need 0") for place in range(14, 16))):
             self.refused_field(name, value, need)
         for value in (-1, -3, -2**31):
             self.refused(header(version=value) + bytes(data_bytes()), rf"header: B = {value}, need at least 1")

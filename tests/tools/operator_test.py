@@ -221,6 +221,39 @@ class OperatorTest(unittest.TestCase):
                         parts.append(hw4.decode(*(() if turned else (a,)), *kept, scale=0.2))
                     self.assertTrue(same(torch.cat(parts, 2), whole), (device, dtype, step, page_keys))
 
+    def test_windows(self):
+        """As a mask that hides the earlier keys, in float64; decoded tokens are those of a prefill."""
+        for device in self.devices_with_lengths():
+            q, k, v = drawn((2, 4, 2, 130, 130, 64), torch.float32, device)
+            for window in (1, 40, 500):
+                whole, lse = hw4.attention(q, k, v, causal=True, window=window, return_lse=True)
+                place = torch.arange(130, device=device)
+                hidden = (place[None] > place[:, None]) | (place[None] <= place[:, None] - window)
+                k64, v64 = (x.double().repeat_interleave(2, 1) for x in (k, v))
+                scores = (q.double() @ k64.transpose(-1, -2) / 8).masked_fill(hidden, -torch.inf)
+                self.assertLess((whole - scores.softmax(-1) @ v64).abs().max(), 1e-5, (device, window))
+                self.assertLess((lse - scores.logsumexp(-1)).abs().max(), 1e-5, (device, window))
+                cache = hw4.Cache(2, 2, 150, 64, torch.float32, device)
+                parts = [hw4.decode(q[:, :, at:at + 13], *cache.append(k[:, :, at:at + 13], v[:, :, at:at + 13]),
+                                    window=window) for at in range(0, 130, 13)]
+                self.assertTrue(same(torch.cat(parts, 2), whole), (device, window))
+            if numpy is not None:
+                arrays = [x.cpu().numpy() for x in (q, k, v)]
+                self.assertTrue((hw4.attention(*arrays, causal=True, window=40) ==
+                                 hw4.attention(q, k, v, causal=True, window=40).cpu().numpy()).all())
+
+    def test_windows_that_are_refused(self):
+        q, k, v = drawn((1, 2, 1, 5, 6, 8))
+        for window in (0, -1, 2.5, True, "3", 2**63):
+            with self.assertRaisesRegex(ValueError, "need a whole number from 1"):
+                hw4.attention(q, k, v, causal=True, window=window)
+        with self.assertRaisesRegex(ValueError, "a window goes with causal=True"):
+            hw4.attention(q, k, v, window=3)
+        with self.assertRaisesRegex(ValueError, "a window has no backward"):
+            hw4.attention(q.requires_grad_(), k, v, causal=True, window=3)
+        with self.assertRaisesRegex(hw4.Error, "which the contract bf16 lacks: only forward under f32"):
+            hw4.attention(q.detach(), k, v, causal=True, window=3, contract="bf16")
+
     def test_a_sequence_alone_and_among_others(self):
         """Each of its own length, with anything behind it, wherever the lengths are, in one piece and in pages."""
         for device in self.devices_with_lengths():

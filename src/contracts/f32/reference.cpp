@@ -33,18 +33,18 @@ std::vector<float> transpose_in_tiles(const float* k, int64_t n, int64_t d) {
     return kt;
 }
 
-// One row against one tile, of which it sees the first `keys`, at least one.
-HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int keys, int64_t d,
-                                Scale scale) {
+// One row against one tile, of which it sees the keys from `first` on and before `end`, at least one.
+HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int first, int end,
+                                int64_t d, Scale scale) {
     float s[kKeyTile] = {};
-    for (int64_t first = 0; first < d; first += kScoreColumns) {
+    for (int64_t column = 0; column < d; column += kScoreColumns) {
         float block[kKeyTile] = {};
-        for (int64_t t = first; t < std::min(first + kScoreColumns, d); ++t)
+        for (int64_t t = column; t < std::min(column + kScoreColumns, d); ++t)
             for (int j = 0; j < kKeyTile; ++j) block[j] = fused(q[t], kt[t * kKeyTile + j], block[j]);
         for (int j = 0; j < kKeyTile; ++j) s[j] += block[j];
     }
 
-    const float tile_max = *std::max_element(s, s + keys);
+    const float tile_max = *std::max_element(s + first, s + end);
     if (!row.reference.covers(tile_max)) {
         const Reference raised = reference_at(tile_max, scale);
         const float alpha = rescale_factor(row.reference, raised, scale);
@@ -55,10 +55,11 @@ HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const
 
     float p[kKeyTile];
     for (int j = 0; j < kKeyTile; ++j) p[j] = row.reference.weight(s[j], scale);
-    std::fill(p + keys, p + kKeyTile, 0.0f);
+    std::fill(p, p + first, 0.0f);
+    std::fill(p + end, p + kKeyTile, 0.0f);
     for (ptrdiff_t g = 0; g < kSumLanes; ++g) row.lanes[g] += lane_share(p + g * kLaneKeys);
     float* o = row.o.data();
-    for (int j = 0; j < keys; ++j)
+    for (int j = first; j < end; ++j)
         for (int64_t x = 0; x < d; ++x) o[x] = fused(p[j], v[j * d + x], o[x]);
 }
 
@@ -93,9 +94,11 @@ void f32_forward(const UnitOperands& unit) {
             for (size_t i = 0; i < rows.size(); ++i) {
                 const int64_t query = first_row + static_cast<int64_t>(i);
                 const int64_t n = unit.visible(query);
-                if (j >= n) continue;
-                const int keys = static_cast<int>(std::min<int64_t>(kKeyTile, n - j));
-                attend_tile(rows[i], q + query * d, kt.data() + j * d, v + j * d, keys, d, scale);
+                const int64_t first = std::max<int64_t>(unit.first_visible(query) - j, 0);
+                if (j >= n || first >= kKeyTile) continue;
+                const int64_t end = std::min<int64_t>(kKeyTile, n - j);
+                attend_tile(rows[i], q + query * d, kt.data() + j * d, v + j * d, static_cast<int>(first),
+                            static_cast<int>(end), d, scale);
                 if ((j + kKeyTile) % kSegmentKeys == 0 || j + kKeyTile >= n) fold_segment(rows[i], scale);
             }
         }

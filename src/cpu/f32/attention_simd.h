@@ -110,10 +110,13 @@ struct Attention {
         float* total;
         int64_t first_sees; // how many keys, as in RowBlock; rows that do not exist are not told apart
         int64_t most_seen;  // by the last row
+        int64_t window;     // as in RowBlock
+        int64_t first_from; // the first key that the first row sees
+        int64_t last_from;  // and the last row
     };
 
     // A tile of keys, as far as rows that see `seen` keys see it. Where others of their group see less, their weights
-    // are +0 and their segments end late, by nothing but +0.
+    // are +0 and their segments end late, by nothing but +0. So do those of rows whose window begins later.
     struct Tile {
         const float* k; // [keys][dim]
         const float* v; // likewise
@@ -331,14 +334,15 @@ struct Attention {
         clear(p + keys * kRows, (kKeyTile - keys) * kRows);
     }
 
-    // The scores of a tile that not all rows of a group see to its end, to weights. A hidden score becomes the least
+    // The scores of a tile that not all rows of a group see whole, to weights. A hidden score becomes the least
     // there is: it raises nothing, and its weight is finite, so that a product with 0 is +0.
     static void weigh_seen(Group& group, const GroupRows& rows, float* p, const Tile& tile, int64_t columns,
                            Scale scale) {
         alignas(64) float factors[kKeyTile * kRows];
         for (int64_t j = 0; j < tile.keys; ++j)
             for (int64_t row = 0; row < kRows; ++row) {
-                const bool seen = tile.first + j < rows.first_sees + row;
+                const int64_t end = rows.first_sees + row;
+                const bool seen = tile.first + j < end && tile.first + j >= end - rows.window;
                 factors[j * kRows + row] = seen ? 1.0f : 0.0f;
                 if (!seen) p[j * kRows + row] = -HUGE_VALF;
             }
@@ -418,7 +422,7 @@ struct Attention {
                 score_keys(rows.qt, w.kt + j, kKeyTile, packed_columns(t, dim), t == 0, w.p + j * kRows);
         }
         const int64_t columns = tile.starts_segment ? 0 : padded_dim(dim);
-        if (tile.first + tile.keys > rows.first_sees) {
+        if (tile.first + tile.keys > rows.first_sees || tile.first < rows.last_from) {
             weigh_seen(group, rows, w.p, tile, columns, scale);
         } else {
             meet_scores(group, w.p, tile.keys, rows.o, columns, scale);
@@ -432,6 +436,9 @@ struct Attention {
                        factors);
         }
     }
+
+    // A group begins with a whole segment.
+    static HW4_INLINE int64_t segment_start(int64_t key) { return key / kSegmentKeys * kSegmentKeys; }
 
     static void attend(const RowBlock& block, float* workspace) {
         const Workspace w(workspace, block.rows, block.dim);
@@ -447,14 +454,17 @@ struct Attention {
                     w.o + first * padded,
                     w.total + first * padded,
                     block.sees(first),
-                    block.sees(first + rows - 1)};
+                    block.sees(first + rows - 1),
+                    block.window,
+                    block.from(first),
+                    block.from(first + rows - 1)};
         };
         for (int64_t g = 0; g < groups; ++g) {
             start_group(w.groups[g], rows_of(g).total, padded);
             if (!is_long(dim)) pack_queries(rows_of(g), 0, dim);
         }
         const int64_t most_seen = block.sees(block.rows - 1);
-        for (int64_t j = 0; j < most_seen; j += kKeyTile) {
+        for (int64_t j = segment_start(block.from(0)); j < most_seen; j += kKeyTile) {
             const Tile tile(block, j, most_seen);
             if (!is_long(dim)) {
                 pack_keys(tile, 0, dim, w.kt);
@@ -462,6 +472,7 @@ struct Attention {
             }
             for (int64_t g = 0; g < groups; ++g) {
                 const GroupRows rows = rows_of(g);
+                if (j < segment_start(rows.first_from)) continue;
                 if (rows.most_seen == most_seen)
                     attend_tile(w.groups[g], rows, w, tile, dim, block.scale);
                 else if (j < rows.most_seen)

@@ -74,7 +74,8 @@ struct ForwardArgs {
             return seeing * (first + last) / 2;
         };
         const double beyond = pairs({sight.first - keys, sight.more}); // of a block of keys, after it
-        return (pairs(sight) - beyond) / (static_cast<double>(queries) * static_cast<double>(keys));
+        const double before = pairs({sight.first - sight.window, sight.more});
+        return (pairs(sight) - beyond - before) / (static_cast<double>(queries) * static_cast<double>(keys));
     }
 
     HW4_INLINE uint32_t kv_units() const { return group.quotient(units); }
@@ -91,7 +92,7 @@ inline ForwardArgs forward_args(const Launch& launch) {
     args.element = problem.element;
     args.queries = launch.queries();
     args.keys = problem.keys;
-    args.sight = sight_of(problem.mask, problem.queries, problem.keys);
+    args.sight = sight_of(problem.mask, problem.queries, problem.keys, problem.window);
     args.sight.first += launch.first_query * args.sight.more;
     args.statistics = launch.statistics == nullptr ? nullptr : launch.statistics + launch.first_query;
     args.statistics_unit = problem.queries;

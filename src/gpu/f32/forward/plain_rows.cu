@@ -19,7 +19,6 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
     const int lane = threadIdx.x % kWarpSize;
     const UnitMatrices m = matrices_of(args, unit);
     const float* q = m.q + static_cast<size_t>(row) * args.q.row;
-    const float* v = m.v + lane; // of the next key
     Reference reference = empty_reference();
     Reference total_reference = empty_reference();
     float lane_sum = 0.0f; // lane g of the contract's eight, in lanes g, g + 8, ...
@@ -27,10 +26,14 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
     float total[kMaxChunks] = {};
 
     const int64_t seen = args.sight.of(row);
-    for (int64_t first_key = 0; first_key < seen; first_key += kKeyTile) {
+    const int64_t from = args.sight.from(row); // the first key that the row sees
+    int64_t first_key = from / kKeyTile * kKeyTile;
+    const float* v = m.v + static_cast<size_t>(first_key) * args.v.row + lane; // of the next key
+    for (; first_key < seen; first_key += kKeyTile) {
         const int keys = static_cast<int>(seen - first_key < kKeyTile ? seen - first_key : int64_t{kKeyTile});
+        const bool sees = first_key + lane >= from && lane < keys;
         float s = 0.0f;
-        if (lane < keys) {
+        if (sees) {
             const float* k = m.k + static_cast<size_t>(first_key + lane) * args.k.row;
             for (int first = 0; first < args.dim; first += kScoreColumns) {
                 float block = 0.0f;
@@ -38,7 +41,7 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
                 s += block;
             }
         }
-        const float tile_max = warp_max(lane < keys ? s : -HUGE_VALF);
+        const float tile_max = warp_max(sees ? s : -HUGE_VALF);
         if (!reference.covers(tile_max)) {
             const Reference raised = reference_at(tile_max, args.scale);
             const float alpha = rescale_factor(reference, raised, args.scale);
@@ -47,7 +50,7 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
             for (int chunk = 0; chunk < kMaxChunks; ++chunk) o[chunk] *= alpha;
             reference = raised;
         }
-        const float p = lane < keys ? reference.weight(s, args.scale) : 0.0f;
+        const float p = sees ? reference.weight(s, args.scale) : 0.0f;
         float lane_p[kLaneKeys];
 #pragma unroll
         for (int i = 0; i < kLaneKeys; ++i) lane_p[i] = __shfl_sync(kAllLanes, p, lane % kSumLanes * kLaneKeys + i);

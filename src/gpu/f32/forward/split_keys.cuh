@@ -57,20 +57,25 @@ struct Tile {
         float rescale[kRows]; // what totals are multiplied by before o is added
         float inverse[kRows];
         Share share;
-        Unit whole; // the next of the share's whole units
+        Unit whole;     // the next of the share's whole units
+        int first_tile; // of the unit, counted from the batch's first key
     };
     static constexpr int kBlocks = static_cast<int>(226 * 1024 / (sizeof(Memory) + 1024));
 };
 
 // What a warp knows of one of its rows.
 struct WarpRow {
-    int seen; // keys
+    int seen; // keys, of which a window has the last
     Reference reference;
     float first_M, first_origin; // the reference that the unit's first tile gives
     float first_above;           // a score above this raises that one
     float lane_sum;              // in lanes 0, 4, ...: the eight running sums
     bool changed;                // the reference, after the first tile
 
+    __device__ __forceinline__ bool sees(int key, int window) const {
+        return static_cast<unsigned>(seen - 1 - key) <
+               static_cast<unsigned>(window); // a later key is below 0, and wraps
+    }
     __device__ __forceinline__ void keep_first(const Reference& first) {
         first_M = first.M;
         first_origin = first.origin;
@@ -136,8 +141,9 @@ public:
                 part = Part::none;
                 if (!began_earlier || !share.handing_on) continue;
             }
-            const auto first = static_cast<int>(from - unit.first);
-            const auto end = static_cast<int>(to - unit.first);
+            const int before = args_.first_key_of(unit.batch) / kSegmentKeys; // segments that no row sees
+            const int first = before + static_cast<int>(from - unit.first);
+            const int end = before + static_cast<int>(to - unit.first);
             begin_unit(unit, first, end, now == Part::kept && !again);
             if (now == Part::taken_over) take_over();
             if (now == Part::kept) again ? find_reference(share) : assume_reference();
@@ -260,9 +266,12 @@ private:
         batch_ = unit.batch;
         k_ = source_of(args_.k, unit);
         v_ = source_of(args_.v, unit);
+        const int first_tile = args_.first_key_of(unit.batch) / kKeyTile;
+        if (threadIdx.x == 0) memory_.first_tile = first_tile;
         if (assumes) { // first, in the stage that is still free
-            find_pages(0);
-            copy_segment(memory_.stages[T::kStages - 1], k_, 0, min(keys_, kKeyTile));
+            const int key = first_tile * kKeyTile;
+            find_pages(key);
+            copy_segment(memory_.stages[T::kStages - 1], k_, key, min(keys_ - key, kKeyTile));
             end_group_of_copies();
         }
         begin_copies(from, to);
@@ -288,7 +297,7 @@ private:
         __syncthreads();
     }
 
-    // The reference of the unit's first tile.
+    // The reference of the unit's first tile. A row whose window begins later has none yet: its first tile raises it.
     __device__ void assume_reference() {
         wait_for_copies<T::kStages - 1>();
         __syncthreads();
@@ -296,7 +305,8 @@ private:
         __syncthreads();
         for_rows([&](WarpRow& row, int index, int) {
             const float s = score_of(index, lane_);
-            const float largest = warp_max(lane_ < row.seen ? s : -HUGE_VALF);
+            const int key = memory_.first_tile * kKeyTile + lane_;
+            const float largest = warp_max(row.sees(key, args_.window) ? s : -HUGE_VALF);
             if (!row.reference.covers(largest)) row.reference = reference_at(largest, args_.scale);
             row.keep_first(row.reference);
         });
@@ -428,7 +438,7 @@ private:
 #pragma unroll
             for (int tile = 0; tile < kTiles; ++tile) {
                 s[i][tile] = score_of(index, tile * kKeyTile + lane_);
-                seen[i][tile] = segment * kSegmentKeys + tile * kKeyTile + lane_ < row.seen;
+                seen[i][tile] = row.sees(segment * kSegmentKeys + tile * kKeyTile + lane_, args_.window);
                 raises =
                     raises || (seen[i][tile] && s[i][tile] > (keeps ? row.first_above : row.reference.raise_above));
             }
@@ -459,7 +469,7 @@ private:
                     const Reference raised = reference_at(largest, args_.scale);
                     alpha = rescale_factor(row.reference, raised, args_.scale);
                     row.reference = raised;
-                    if (!keeps && segment == 0 && tile == 0)
+                    if (!keeps && segment * kTiles + tile == memory_.first_tile)
                         row.keep_first(row.reference);
                     else
                         row.changed = true;

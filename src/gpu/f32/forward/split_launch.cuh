@@ -61,10 +61,17 @@ int64_t most_blocks(int64_t segments, const Device& device) {
     return std::min(segments, at_once * device.multiprocessors);
 }
 
+// The most segments of a unit, whatever the lengths, in a launch from that query on.
+inline int64_t most_segments_of(const Problem& problem, int64_t first_query) {
+    const int64_t all = segments_of(problem.keys);
+    if (problem.window == 0) return all;
+    return std::min(all, most_segments_of(problem.queries - 1 - first_query + window_or_none(problem.window)));
+}
+
 template <class T>
-Shares shares_of(const Problem& problem, const Device& device, int64_t queries) {
+Shares shares_of(const Problem& problem, const Device& device, int64_t queries, int64_t of_unit) {
     const int64_t units = units_of<T>(problem, queries);
-    const int64_t segments = units * segments_of(problem.keys);
+    const int64_t segments = units * of_unit;
     int64_t blocks = most_blocks<T>(segments, device);
     // A block for each unit divides no unit, and this many blocks keep the memory busy.
     if (units < blocks && 2 * units >= 3 * int64_t{device.multiprocessors}) blocks = units;
@@ -84,7 +91,7 @@ Plan plan(const Problem& problem, const Device& device) {
                 "takes up to " + std::to_string(kMost) + " query rows for a head of keys, and as many batches";
         plan.shared_bytes = std::max(sizeof(typename T::Memory), sizeof(FoldMemory));
         // Enough for a launch of fewer query rows too: its blocks have more segments of a unit than the average by one.
-        const int64_t of_unit = segments_of(problem.keys);
+        const int64_t of_unit = most_segments_of(problem, 0);
         const int64_t segments = units_of<T>(problem, problem.queries) * of_unit;
         const int64_t blocks = most_blocks<T>(segments, device);
         plan.scratch_bytes = lay_out<T>(scratch, nullptr, blocks, std::min(segments + blocks, blocks * of_unit));
@@ -116,12 +123,15 @@ void launch(const Launch& launch, cudaStream_t stream) {
     args.queries = static_cast<int>(launch.queries());
     args.dim = static_cast<int>(problem.dim);
     args.causal = problem.mask == Mask::causal;
+    args.window = window_or_none(problem.window);
     args.scale = scale_for(problem.dim, problem.scale);
     with_tile<E>(problem, [&](auto tile) {
         using T = decltype(tile);
         args.row_blocks = (args.group * args.queries + T::kRows - 1) / T::kRows;
-        const Shares shares = shares_of<T>(problem, launch.device, launch.queries());
-        args.scratch.most_segments = std::min(shares.most(), segments_of(problem.keys));
+        const bool by_lengths = launch.lengths != nullptr;
+        const int64_t of_unit = by_lengths ? most_segments_of(problem, launch.first_query) : args.segments_of_batch(0);
+        const Shares shares = shares_of<T>(problem, launch.device, launch.queries(), of_unit);
+        args.scratch.most_segments = std::min(shares.most(), of_unit);
         lay_out<T>(args.scratch, launch.scratch, shares.blocks, shares.blocks * args.scratch.most_segments);
         const auto blocks = static_cast<unsigned>(shares.blocks);
         constexpr size_t kBytes = sizeof(typename T::Memory);
@@ -129,8 +139,7 @@ void launch(const Launch& launch, cudaStream_t stream) {
         const auto fold = fold_kernel<E, T::kDim, T::kRows>;
         HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
         HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));
-        const bool by_lengths = launch.lengths != nullptr;
-        const bool handing_on = shares.are_larger_than(segments_of(problem.keys));
+        const bool handing_on = shares.are_larger_than(of_unit);
         if (by_lengths || handing_on)
             HW4_CUDA(cudaMemsetAsync(args.scratch.handed_on, 0, shares.blocks * sizeof(unsigned), stream));
         segments<<<blocks, kThreads, kBytes, stream>>>(args, false);

@@ -75,6 +75,7 @@ struct Args {
     int batches, kv_heads, group, queries, dim;
     int row_blocks; // units of a head of K and V
     bool causal;
+    int window; // or kNoWindow
     Scale scale;
     Scratch scratch;
 
@@ -83,9 +84,14 @@ struct Args {
         const int64_t length = lengths[batch];
         return length < 0 ? 0 : length > keys ? keys : length;
     }
+    // The first key that a query sees.
+    HW4_INLINE int first_key_of(int64_t batch) const {
+        const int64_t first = keys_of(batch) - all_queries + 1 + first_query - window;
+        return first > 0 ? static_cast<int>(first) : 0;
+    }
     // At least one, so that each unit has a block that writes its output.
     HW4_INLINE int segments_of_batch(int64_t batch) const {
-        const auto count = static_cast<int>(segments_of(keys_of(batch)));
+        const auto count = static_cast<int>(segments_of(keys_of(batch))) - first_key_of(batch) / kSegmentKeys;
         return count > 0 ? count : 1;
     }
     HW4_INLINE int units_of_batch() const { return kv_heads * row_blocks; }

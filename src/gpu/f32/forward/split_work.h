@@ -2,7 +2,8 @@
 //
 // A *unit* is up to R query rows that share a head of K and V. Its keys are segments of 64. All segments of all units
 // stand in one line, unit after unit, and every block has an equal share of that line: its first unit may have begun in
-// an earlier block, its last may go on in the next. Batches may have different numbers of keys.
+// an earlier block, its last may go on in the next. Batches may have different numbers of keys. With a window a unit's
+// segments begin with the first key that a query of the batch sees.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,9 @@
 namespace hw4::gpu::split {
 
 HW4_INLINE int64_t segments_of(int64_t keys) { return (keys + kSegmentKeys - 1) / kSegmentKeys; }
+
+// The most segments that so many neighbouring keys are in, at least one key.
+HW4_INLINE int64_t most_segments_of(int64_t keys) { return 1 + segments_of(keys - 1); }
 
 // Where the shares of `blocks` blocks begin and end.
 struct Shares {

@@ -28,7 +28,8 @@
 // Totals leave their registers only between pieces. The contract's M is 0, and its clamp does nothing, while a row's
 // scores stay between -120 and 72 and its first tile's largest is at least -8. So a block keeps no maximum until one of
 // its rows starts below -7 or has a score beyond +-71. That tile it does again, and the rest of the piece, with a
-// reference for each row (row_references.cuh), which takes up to a fifth longer.
+// reference for each row (row_references.cuh), which takes up to a fifth longer. So does a block with a window, where
+// some rows see nothing of the first 32 keys: no reference is known for them yet.
 #pragma once
 
 #include "src/gpu/device/check.h"
@@ -217,7 +218,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         };
         Running<T> running = {};
         RowSums sums = {};
-        if (piece.first_key > 0) {
+        if (!kMasked && piece.first_key > 0) { // under a mask no piece goes on from another
             Reference reference{};
             work.go_on(running, sums, reference, args, piece);
             const bool measured = reference.M != 0.0f || reference.origin != 0.0f;
@@ -238,9 +239,10 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
                 if (Choices::kWoven) v_copy.template next_rows<kCount>(v_rows, block * kCount);
             });
-            // The last tiles: a row of the block does not see all of their keys, or may not.
-            const bool ragged = keys < T::kKeys + (kMasked ? T::kRows - 1 : 0);
-            TileSight<T, kMasked> sight{keys};
+            // The last tiles, and before the last row's window the first: a row of the block does not see all of their
+            // keys, or may not.
+            const bool ragged = keys < T::kKeys + (kMasked ? T::kRows - 1 : 0) || (kMasked && keys > args.sight.window);
+            TileSight<T, kMasked> sight{keys, static_cast<unsigned>(args.sight.window)};
             if constexpr (kMasked) {
                 if (ragged) {
                     const Position place = position<Lanes>();

@@ -9,8 +9,9 @@
 //              drew earlier, so it has started, and it waits only for earlier ones: nobody waits for ever. For that a
 //              block that has drawn its next piece must not wait before it has left what it has of the last one.
 //
-// Under a mask a row of tiles ends with the last key that one of its query rows sees, and has at least one tile. Long
-// ones come first: a multiprocessor is done when its last block is.
+// Under a mask a row of tiles ends with the last key that one of its query rows sees, and has at least one tile. It
+// begins with the tile of the first key that one of them sees. Long ones come first: a multiprocessor is done when its
+// last block is.
 #pragma once
 
 #include "src/gpu/common/handing_on.cuh"
@@ -48,7 +49,9 @@ template <class T>
 __device__ __forceinline__ Piece masked_row(const ForwardArgs& args, unsigned row) {
     const auto blocks = static_cast<unsigned>(row_blocks_of<T>(args));
     const int first_row = static_cast<int>(blocks - 1 - row / args.units) * T::kRows;
-    return {row, row % args.units, first_row, 0, max(static_cast<int>(seen_by_block<T>(args, first_row)), 1), true};
+    const int first_key = static_cast<int>(args.sight.from(first_row)) / T::kKeys * T::kKeys;
+    const int end_key = max(static_cast<int>(seen_by_block<T>(args, first_row)), 1);
+    return {row, row % args.units, first_row, first_key, end_key, true};
 }
 
 // What the team's rows see of a tile from which on the piece has so many keys to go.
@@ -56,7 +59,8 @@ template <class T>
 __device__ __forceinline__ TileSight<T, true> tile_sight(const ForwardArgs& args, const Piece& piece, int keys,
                                                          const Position& at) {
     const int first_row = piece.first_row + at.warp / T::kTeam * kWarpRows;
-    return {static_cast<int>(args.sight.first) + first_row - (piece.end_key - keys)};
+    return {static_cast<int>(args.sight.first) + first_row - (piece.end_key - keys),
+            static_cast<unsigned>(args.sight.window)};
 }
 
 // How a team measures the weights of its rows.

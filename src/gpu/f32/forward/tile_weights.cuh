@@ -26,14 +26,18 @@ __device__ __forceinline__ float largest_across(float x) {
 }
 
 // How many of a tile's keys the rows of a team see, always the first ones: its first row so many and, under the causal
-// mask, each row one more than the row before. What they do not see comes after the last key, or is hidden.
+// mask, each row one more than the row before, of which a window has the last. What they do not see comes after the
+// last key, or is hidden.
 template <class T, bool kMasked>
 struct TileSight {
     int first;
+    unsigned window = 0; // under a mask
 
     // The weight of a thread's row i and key j.
     __device__ __forceinline__ bool sees(const Position& at, int i, int j) const {
-        return place_of(at, j) + at.warp % T::kTeam * T::kWarpKeys < first + (kMasked ? row_of(at, i) : 0);
+        const int key = place_of(at, j) + at.warp % T::kTeam * T::kWarpKeys;
+        if (!kMasked) return key < first;
+        return static_cast<unsigned>(first + row_of(at, i) - 1 - key) < window; // a later key is below 0, and wraps
     }
 };
 

@@ -1,0 +1,78 @@
+// Windows, of every GPU kernel that takes them.
+#include "tests/support/window.h"
+
+#include "tests/support/each_kernel.h"
+#include "tests/support/gpu_subjects.h"
+
+namespace hw4 {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Gpu, Window, testing::ValuesIn(gpu::gpu_subjects(kF32)), name_of_instance);
+
+} // namespace
+} // namespace hw4
+
+namespace hw4::gpu {
+namespace {
+
+// Byte for byte the contract's reference, which computes row by row.
+class EachKernelWithAWindow : public KernelTest {
+protected:
+    EachKernelWithAWindow() : KernelTest(Mask::causal) {}
+
+    void SetUp() override {
+        KernelTest::SetUp();
+        if (!IsSkipped() && !GetParam().needs.windows) GTEST_SKIP() << GetParam().name << " takes no window";
+    }
+
+    static const AttentionCase& case_of(const Problem& problem, const Distribution& values) {
+        return reference_case(problem, values, 5, *GetParam().under);
+    }
+};
+
+// Every tiling, whole rows and rows in part; rows that have another M, and some that have an origin.
+TEST_P(EachKernelWithAWindow, GivesTheReferenceBytes) {
+    for (const int64_t dim : {1, 32, 33, 64, 100, 128, 256})
+        for (const int64_t window : {1, 33, 64, 150, 1000}) {
+            for (const int64_t keys : {130, 70, 400})
+                for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::huge, CaseKind::brink})
+                    expect_statistics_too(with_window(with_heads(causal_problem(130, keys, dim), 2, 2, 1), window),
+                                          kind);
+            expect_statistics_too(with_window(with_heads(causal_problem(3, 900, dim), 2, 4, 2), window),
+                                  CaseKind::spread);
+        }
+}
+
+// Large blocks, and units that several blocks share.
+TEST_P(EachKernelWithAWindow, GivesTheReferenceBytesWhenTheCardIsFull) {
+    const int64_t batches = current_device().multiprocessors / 4;
+    for (const int64_t dim : {32, 64, 128})
+        for (const int64_t window : {100, 300})
+            for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
+                expect_statistics_too(with_window(with_heads(causal_problem(520, 520, dim), 2 * batches, 1, 1), window),
+                                      kind);
+                expect_statistics_too(with_window(with_heads(causal_problem(1, 2000, dim), batches, 8, 2), window),
+                                      kind);
+            }
+}
+
+TEST_P(EachKernelWithAWindow, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
+    for (const int64_t dim : {32, 64, 128})
+        for (const int64_t keys : {kQueryStep + 70, kQueryStep + 171, int64_t{100}}) {
+            const Problem problem = with_window(with_heads(causal_problem(kQueryStep + 70, keys, dim), 2, 2, 1), 90);
+            expect_reference_bytes(case_of(problem, CaseKind::uniform), in_query_steps(GetParam()));
+        }
+}
+
+// For compute-sanitizer (tests/gpu-check).
+TEST_P(EachKernelWithAWindow, SanitizerShapes) {
+    for (const int64_t dim : {32, 64, 128, 37})
+        for (const Problem& problem : {causal_problem(66, 66, dim), causal_problem(2, 300, dim)})
+            expect_reference_bytes(with_window(problem, 40), CaseKind::uniform);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, EachKernelWithAWindow, testing::ValuesIn(kernels_that_do(kForward, Mask::causal)),
+                         kernel_of_instance);
+
+} // namespace
+} // namespace hw4::gpu

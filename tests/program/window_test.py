@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Windows (src/problem/mask.h) and scales, asked for by a case's header or by options: hw4 and seq from file to file.
+
+    python3 tests/program/window_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import array
+import json
+import struct
+import unittest
+
+import cli_test
+from cli_test import BAD_DATA, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, contracts, generated, generated_by, hw4, kernels, run
+
+WINDOW_AT, SCALE_AT, DATA_AT = 44, 48, 64  # in a header of version 2
+B, HEADS, KV_HEADS, N_Q, N_K, D = 2, 4, 2, 70, 130, 64
+
+
+def setUpModule():
+    cli_test.setUpModule()
+
+
+def made(*more):
+    return generated_by("--shape", f"{B},{N_Q},{D}", "--heads", f"{HEADS},{KV_HEADS}", "--keys", str(N_K), "--causal", *more)
+
+
+class ComputedTest(CliTest):
+    def computed(self, program, path, *options):
+        done = run(program, *(("--device", "cpu") if program == "hw4" else ()), *options, path, self.out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return self.out.read_bytes(), done.stdout
+
+    def test_every_cpu_kernel(self):
+        for more in (("--window", "1"), ("--window", "45"), ("--window", "45", "--scale", "0.3"), ("--window", "1000")):
+            for kernel in kernels("cpu", "f32"):
+                with self.subTest(more, kernel=kernel):
+                    self.assert_computes(made(*more), "--kernel", kernel, "--threads", "3")
+
+    def test_in_the_header_or_by_an_option(self):
+        plain, path = made(), made("--window", "45", "--scale", "0.25")
+        data = bytearray(plain.read_bytes())
+        struct.pack_into("<i", data, WINDOW_AT, 45)
+        struct.pack_into("<d", data, SCALE_AT, 0.25)
+        self.assert_same_bytes(path.read_bytes(), bytes(data))
+        want = by_seq(path)
+        self.assertNotEqual(by_seq(plain), want)
+        other = made("--window", "7", "--scale", "0.5")
+        for program in ("hw4", "seq"):
+            for given, options in ((path, ()), (plain, ("--window", "45", "--scale", "0.25")),
+                                   (other, ("--window", "45", "--scale", "0.25"))):
+                with self.subTest(program=program, options=options):
+                    got, said = self.computed(program, given, *options)
+                    self.assert_same_bytes(got, want)
+                    self.assertIn("d, mask, window, scale): (2, 4, 2, 70, 130, 64, causal, 45, 0.25)\n", said)
+
+    def test_one_key_and_all_keys(self):
+        path, causal = made("--window", "1"), made()
+        self.assert_same_bytes(by_seq(made("--window", str(N_K))), by_seq(causal))
+        values = array.array("f", causal.read_bytes()[DATA_AT:])
+        queries, keys = HEADS * N_Q * D, KV_HEADS * N_K * D
+        got = array.array("f", by_seq(path))
+        for batch in range(B):
+            for head in range(HEADS):
+                of_v = batch * (queries + 2 * keys) + queries + keys + (head // 2 * N_K + N_K - N_Q) * D
+                of_o = batch * queries + head * N_Q * D
+                for x in range(N_Q * D):
+                    self.assertAlmostEqual(got[of_o + x], values[of_v + x], delta=1e-6)
+
+    def test_twice_the_scale_is_twice_the_queries(self):
+        path = generated(2, 40, 64)
+        values = array.array("f", path.read_bytes()[12:])
+        for batch in range(2):
+            for x in range(batch * 3 * 40 * 64, (3 * batch + 1) * 40 * 64):
+                values[x] *= 2
+        doubled = self.file(path.read_bytes()[:12] + values.tobytes())
+        for contract in contracts():
+            for program in ("hw4", "seq"):
+                with self.subTest(contract=contract, program=program):
+                    self.assertEqual(self.computed(program, path, "--scale", "0.25", "--contract", contract)[0],
+                                     self.computed(program, doubled, "--contract", contract)[0])
+
+    def test_reports(self):
+        report, lse, of_seq = self.dir / "run.json", self.dir / "lse", self.dir / "lse_of_seq"
+        path = made("--window", "45")
+        self.computed("hw4", path, "--json", str(report), "--lse", str(lse))
+        self.computed("seq", path, "--lse", str(of_seq))
+        self.assert_same_bytes(lse.read_bytes(), of_seq.read_bytes())
+        found = json.loads(report.read_text())
+        self.assertEqual((found["mask"], found["window"], found["scale"]), ("causal", 45, 0))
+        pairs = sum(min(row + 1 + N_K - N_Q, 45) for row in range(N_Q))
+        self.assertEqual(found["flop"], 4 * B * HEADS * D * pairs)
+
+
+class RefusedTest(CliTest):
+    def refused(self, code, wanted, path, *options):
+        self.out.write_bytes(OLD_OUTPUT)
+        for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
+            with self.subTest(options, program=program):
+                done = run(program, *more, *options, path, self.out)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertRegex(done.stderr, rf"\A{program}: .*{wanted}.*\n\Z")
+                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
+
+    def test_values_of_options(self):
+        path = made()
+        for window in ("0", "-1", "x", "", "3.5", "2147483648"):
+            self.refused(USAGE, f"--window '{window}': need a whole number from 1", path, "--window", window)
+        for scale in ("0", "-1", "x", "", "nan", "inf", "1e40"):
+            self.refused(USAGE, f"--scale '{scale}': need a number from 2\\^-100", path, "--scale", scale)
+
+    def test_what_has_no_window(self):
+        self.refused(BAD_DATA, "asks for a window without the causal mask", generated(2, 33, 7), "--window", "3")
+        for contract in contracts("any"):
+            if contract != "f32":
+                self.refused(BAD_DATA, f"with a window, which the contract {contract} lacks: only forward under f32",
+                             made(), "--window", "3", "--contract", contract)
+        backward = generated_by("--shape", "1,5,4", "--causal", "--backward")
+        self.refused(BAD_DATA, "asks for backward with a window", backward, "--window", "3")
+
+    def test_scales(self):
+        self.refused(BAD_DATA, "asks for a scale of 2, the contract fixed takes 0.0625 to 1", made(), "--scale", "2",
+                     "--contract", "fixed")
+        for scale in (float("nan"), -1.0, float("inf")):
+            data = bytearray(made().read_bytes())
+            struct.pack_into("<d", data, SCALE_AT, scale)
+            self.refused(BAD_DATA, r"header: scale = .*, need a finite number above 0.* \(offset 48\)", self.file(bytes(data)))
+
+    def test_generate(self):
+        for more, wanted in ((("--window", "3"), "a window goes with the causal mask"), (("--causal", "--window", "x"), "window 'x'"),
+                             (("--scale", "-1"), "scale '-1'")):
+            done = run("generate", "--shape", "1,5,4", *more, self.out)
+            self.assertEqual(done.returncode, USAGE)
+            self.assertRegex(done.stderr, rf"\Agenerate: {wanted}")
+
+
+if __name__ == "__main__":
+    unittest.main()
