@@ -76,11 +76,11 @@ typedef struct hw4_call {
     /* 0: no window. Else with HW4_CAUSAL, forward under f32 alone: a query sees the last so many of the keys that the
      * mask leaves it, its own among them. */
     int64_t window;
-    /* Null: every batch has all keys. Else [batch], forward under f32, bf16 and fp16: how many keys each batch has, 1 to
-     * keys, the queries' own among them; keys is how many rows a batch of k and v has room for, and no byte depends on
-     * what follows its own. The mask is that of so many keys. Host memory for HW4_HOST, and checked; device memory for
-     * HW4_DEVICE: hw4_check() checks them, hw4_run() clamps them to 0..keys. Where a row of k and v is no multiple of
-     * 16 bytes, a GPU copies all of k and v first, whatever the lengths. */
+    /* Null: every batch has all keys. Else [batch], forward under f32, bf16 and fp16: how many keys each batch has, 1
+     * to keys, the queries' own among them; keys is how many rows a batch of k and v has room for, and no byte depends
+     * on what follows its own. The mask is that of so many keys. Host memory for HW4_HOST, and checked; device memory
+     * for HW4_DEVICE: hw4_check() checks them, hw4_run() clamps them to 0..keys. Where a row of k and v is no multiple
+     * of 16 bytes, a GPU copies all of k and v first, whatever the lengths. */
     const int32_t* lengths;
     /* Null: the keys of a batch follow one another. Else k and v are (page_count, kv_heads, page_keys, dim), the batch
      * of their hw4_tensor is the stride of a page, and this is a table [batch][page_columns]: key j of a batch is row
