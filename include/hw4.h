@@ -73,11 +73,11 @@ typedef struct hw4_call {
     /* 0: 1/sqrt(dim), and so is every number whose nearest float is that of 1/sqrt(dim). Else from 2^-100 to 2^100,
      * under fixed and fixed16 from 1/16 to 1. */
     double scale;
-    /* Null: every batch has all keys. Else [batch], forward under f32, bf16 and fp16: how many keys each batch has, 1 to keys,
-     * the queries' own among them; keys is how many rows a batch of k and v has room for, and no byte depends on what
-     * follows its own. The mask is that of so many keys. Host memory for HW4_HOST, and checked; device memory for
-     * HW4_DEVICE: hw4_check() checks them, hw4_run() clamps them to 0..keys. Where a row of k and v is no multiple of
-     * 16 bytes, a GPU copies all of k and v first, whatever the lengths. */
+    /* Null: every batch has all keys. Else [batch], forward under f32, bf16 and fp16: how many keys each batch has, 1
+     * to keys, the queries' own among them; keys is how many rows a batch of k and v has room for, and no byte depends
+     * on what follows its own. The mask is that of so many keys. Host memory for HW4_HOST, and checked; device memory
+     * for HW4_DEVICE: hw4_check() checks them, hw4_run() clamps them to 0..keys. Where a row of k and v is no multiple
+     * of 16 bytes, a GPU copies all of k and v first, whatever the lengths. */
     const int32_t* lengths;
     hw4_tensor q, k, v;
     hw4_tensor o;               /* forward: written. backward: see statistics */
