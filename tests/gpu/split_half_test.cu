@@ -35,18 +35,6 @@ protected:
         return attend_poisoned(problem, values, plan_of(kernel_, problem, current_device()).scratch_bytes, launch);
     }
 
-    // A batch as a problem of its own, with its first keys alone.
-    static std::vector<float> batch_of(const Problem& problem, const std::vector<float>& values, int64_t batch,
-                                       int64_t keys) {
-        const float* from = values.data() + batch * problem.batch_input_floats();
-        const size_t queries = problem.floats_in(problem.heads * problem.queries);
-        std::vector<float> part(from, from + queries);
-        from += queries;
-        for (int64_t head = 0; head < 2 * problem.kv_heads; ++head, from += problem.floats_in(problem.keys))
-            part.insert(part.end(), from, from + problem.floats_in(keys));
-        return part;
-    }
-
     // Each batch within the bound, and with the bytes that it has alone. What follows a length is NaN.
     void expect_lengths(const Problem& problem, const std::vector<int32_t>& lengths) {
         std::vector<float> values = values_of(problem);

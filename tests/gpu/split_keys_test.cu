@@ -14,6 +14,7 @@
 #include "tests/support/expected.h"
 #include "tests/support/gpu_attend.h"
 #include "tests/support/need_gpu.h"
+#include "tests/support/values_of.h"
 
 namespace hw4::gpu {
 namespace {
@@ -49,17 +50,6 @@ std::vector<float> values_of(const Problem& problem, Keys keys) {
         for (size_t i = 0; i < problem.floats_in(problem.kv_heads * problem.keys); ++i) values.push_back(draw(source));
     }
     return values;
-}
-
-// A batch as a problem of its own, with its first keys alone.
-std::vector<float> batch_of(const Problem& problem, const std::vector<float>& values, int64_t batch, int64_t keys) {
-    const float* from = values.data() + batch * problem.batch_input_floats();
-    const size_t queries = problem.floats_in(problem.heads * problem.queries);
-    std::vector<float> part(from, from + queries);
-    from += queries;
-    for (int64_t head = 0; head < 2 * problem.kv_heads; ++head, from += problem.floats_in(problem.keys))
-        part.insert(part.end(), from, from + problem.floats_in(keys));
-    return part;
 }
 
 // K and V of a launch in pages, in a random order; what no batch has is poisoned, and no page of the table.

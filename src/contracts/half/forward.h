@@ -17,8 +17,8 @@
 // that fills the card. So an engine
 // may choose its order of additions, its tiles and its exponential; what it chooses it has to keep: a row's bytes
 // depend on its query, the keys and the values that it sees and their number alone, not on the run, the threads, the
-// batch, or the rows beside it. The GPU has one kernel for up to 16 queries a head and for lengths by sequence (decode),
-// and another for more queries (prefill): each keeps that promise, but the two have different bytes.
+// batch, or the rows beside it. The GPU has one kernel for up to 16 queries a head and for lengths by sequence
+// (decode), and another for more queries (prefill): each keeps that promise, but the two have different bytes.
 //
 // The centre of the bound is the reference: the contract f32 (src/contracts/f32/forward.h), every operation in its
 // order, on the rounded inputs, and its O rounded. Weights stay float32 there. On the CPU the kernels of f32 compute

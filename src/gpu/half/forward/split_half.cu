@@ -1,11 +1,9 @@
-// split_bf16, split_fp16: few query rows against many keys, as in decoding, on tensor cores from compute capability 8.0
-// on.
+// split_bf16, split_fp16: few query rows against many keys, as in decoding, on tensor cores of any card from 8.0 on.
 //
 // Idea      Memory sets the speed: K and V are read once for all query rows that share them, and the keys of a sequence
 //           are cut into parts (split_parts.h) for as many blocks as the card has. A second launch adds the parts.
-// Who       A block of four warps for a part of the keys of up to 16 or 32 rows. A warp takes every fourth tile of 16
-// or
-//           32 keys, copies it itself and waits for no other warp; the four are added up in shared memory at the end.
+// Who       A block of four warps for a part of the keys of up to 16 or 32 rows. A warp takes every fourth tile, copies
+//           it itself and waits for no other warp; the four are added up in shared memory at the end.
 // Memory    Each warp has a ring of tiles of K and V. Partial sums of O are float32 in scratch memory, only for rows
 //           that exist and that see more than one part; other rows are written at once.
 // Overlap   Two tiles of each of a multiprocessor's eight warps are on their way while a third is computed. The longest
