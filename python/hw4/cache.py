@@ -99,7 +99,7 @@ class Cache:
                                  None if self.pages is None else self.pages[at], rope, None if q is None else q[rows],
                                  interleaved))
         kept = self.k, self.v, self.lengths, self.pages
-        return kept if q is None else (self._module.concatenate(turned), *kept)
+        return kept if q is None else (turned[0] if every else self._module.concatenate(turned), *kept)
 
     def clear(self, sequence):
         """Begins the sequence anew."""

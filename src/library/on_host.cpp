@@ -55,16 +55,11 @@ public:
         packed_ = {workspace.take(bytes), tensor_.element, batch, head, problem_.dim};
         return packed_;
     }
-    void copy_in() const {
-        copy([](void* packed, void* given, size_t bytes) { std::memcpy(packed, given, bytes); });
-    }
-    void copy_out() const {
-        copy([](void* packed, void* given, size_t bytes) { std::memcpy(given, packed, bytes); });
-    }
+    void copy_in() const { copy(true); }
+    void copy_out() const { copy(false); }
 
 private:
-    template <class Copy>
-    void copy(const Copy& copy_row) const {
+    void copy(bool in) const {
         if (!is_needed()) return;
         const size_t bytes = static_cast<size_t>(problem_.dim) * bytes_of(tensor_.element);
         const int64_t heads = problem_.heads_of(operand_);
@@ -72,8 +67,11 @@ private:
             const int64_t batch = static_cast<int64_t>(index) / heads;
             const int64_t head = static_cast<int64_t>(index) % heads;
             const int64_t rows = operand_.rows == Rows::of_keys ? call_.keys_of(batch) : problem_.head_rows(operand_);
-            for (int64_t row = 0; row < rows; ++row)
-                copy_row(packed_.at(batch, head, row), call_.row_of(operand_, tensor_, batch, head, row), bytes);
+            for (int64_t row = 0; row < rows; ++row) {
+                void* const packed = packed_.at(batch, head, row);
+                void* const given = call_.row_of(operand_, tensor_, batch, head, row);
+                std::memcpy(in ? packed : given, in ? given : packed, bytes);
+            }
         };
         in_pieces(static_cast<size_t>(problem_.batches * heads), 1, copy_head, threads_of(call_));
     }
