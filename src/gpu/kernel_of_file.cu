@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "src/contracts/scale.h"
 #include "src/gpu/device/check.h"
 #include "src/gpu/kernels.h"
 
@@ -38,6 +39,8 @@ Plan plan_file(const Hw4Kernel& file, const Problem& problem, const Device& devi
     Plan plan;
     if (problem.heads > 1 && (file.knows & HW4_KNOWS_HEADS) == 0)
         plan.why_not = "takes one head, this case has " + std::to_string(problem.heads);
+    else if (!is_usual_scale(problem.dim, problem.scale))
+        plan.why_not = "takes the scale 1/sqrt(d) alone";
     if (!plan.why_not.empty() || file.scratch_bytes == nullptr) return plan;
     Launch sizes;
     sizes.problem = problem;

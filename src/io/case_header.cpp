@@ -21,22 +21,8 @@ using LongHeader = std::array<int32_t, 16>;
 static_assert(sizeof(ShortHeader) == kShortHeaderBytes && sizeof(LongHeader) == kLongHeaderBytes);
 
 // The fields of version 2, by place.
-enum Field : size_t {
-    kVersion,
-    kOperation,
-    kMask,
-    kElement,
-    kB,
-    kHeads,
-    kKvHeads,
-    kNq,
-    kNk,
-    kD,
-    kDv,
-    kWindow,
-    kScale, // a double, in two fields
-    kFirstUnused = kScale + 2
-};
+enum Field : size_t { kVersion, kOperation, kMask, kElement, kB, kHeads, kKvHeads, kNq, kNk, kD, kDv, kWindow, kScale };
+constexpr size_t kFirstUnused = kScale + 2; // the scale is a double
 constexpr const char* kFieldNames[] = {"version",         "operation", "mask", "element", "B",   "heads",
                                        "key-value heads", "N_q",       "N_k",  "d",       "d_v", "window"};
 
@@ -168,18 +154,11 @@ Bytes short_header_of(const Problem& problem) {
 
 Bytes header_of(const Problem& problem, bool long_form) {
     if (!long_form && is_plain(problem)) return short_header_of(problem);
-    LongHeader h{kVersion2,
-                 problem.operation->file_code,
-                 problem.mask == Mask::none ? 0 : 1,
-                 static_cast<int32_t>(problem.element),
-                 as_field(problem.batches),
-                 as_field(problem.heads),
-                 as_field(problem.kv_heads),
-                 as_field(problem.queries),
-                 as_field(problem.keys),
-                 as_field(problem.dim),
-                 as_field(problem.dim),
-                 as_field(problem.window)};
+    LongHeader h = {kVersion2, problem.operation->file_code, problem.mask == Mask::none ? 0 : 1};
+    const int64_t sizes[] = {problem.batches, problem.heads, problem.kv_heads, problem.queries,
+                             problem.keys,    problem.dim,   problem.dim,      problem.window};
+    h[kElement] = static_cast<int32_t>(problem.element);
+    std::transform(std::begin(sizes), std::end(sizes), &h[kB], as_field);
     std::memcpy(&h[kScale], &problem.scale, sizeof problem.scale);
     return bytes_of(h);
 }

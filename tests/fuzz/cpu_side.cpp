@@ -37,7 +37,7 @@ public:
     void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
         for (const cpu::Kernel& kernel : cpu::kernels()) {
             if (!kernel.needs.processor() || kernel.does != test.problem.operation) continue;
-            if (kernel.under->compared != Compared::bytes) continue;
+            if (kernel.under->compared != Compared::bytes || !why_not(*kernel.under, test.problem).empty()) continue;
             float* in = in_.make(test.qkv.size(), static_cast<size_t>(random.within(0, 15)));
             float* out = out_.make(test.output_floats(), static_cast<size_t>(random.within(0, 15)));
             std::copy(test.qkv.begin(), test.qkv.end(), in);
@@ -103,7 +103,8 @@ private:
                 const int64_t rows = std::min(most_rows, problem.queries - row);
                 kernel.attend({q + row * problem.dim, k, v, o + row * problem.dim, rows, problem.keys, problem.dim,
                                scale_for(problem.dim), prepared,
-                               visible_keys(problem.mask, problem.queries, problem.keys, row)},
+                               visible_keys(problem.mask, problem.queries, problem.keys, row), nullptr,
+                               Element::float32, window_or_none(problem.window)},
                               workspace);
             }
         }

@@ -87,8 +87,7 @@ int64_t case_number(int64_t seed, int64_t n) {
 std::vector<const Contract*> contracts_for(const Problem& problem) {
     std::vector<const Contract*> list;
     for (const Contract* contract : contracts())
-        if (contract->compared == Compared::bytes && contract->find(*problem.operation) != nullptr)
-            list.push_back(contract);
+        if (contract->compared == Compared::bytes && why_not(*contract, problem).empty()) list.push_back(contract);
     return list;
 }
 

@@ -340,6 +340,12 @@ Mask mask_of(uint64_t seed) { return seed / 1024 % 4 == 1 ? Mask::causal : Mask:
 // One case in eight of every sort is of backward. The seed decides, as above.
 bool is_backward(uint64_t seed) { return seed / 4096 % 8 == 1; }
 
+// Half of the causal cases of forward have a window, shorter than all keys or not. They are for f32 alone.
+int64_t window_of(uint64_t seed, const Problem& problem) {
+    if (problem.mask == Mask::none || problem.operation != &kForward || seed / 32768 % 2 == 0) return 0;
+    return 1 + static_cast<int64_t>(seed / 65536 % static_cast<uint64_t>(problem.keys + problem.keys / 8));
+}
+
 // How far a batch of backward reaches, as a part of what it may (domain.h).
 double gradient_reach(const Problem& problem, const float* in) {
     const auto d = static_cast<size_t>(problem.dim);
@@ -378,6 +384,7 @@ DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     if (seed % 8 == 5) regroup(with_other_lengths(problem, seed / 8));
     problem.mask = mask_of(seed);
     if (is_backward(seed)) add_gradients();
+    problem.window = window_of(seed, problem);
 }
 
 // dO behind the other matrices of each batch, into the domain by a power of two; now and then right below its limit.

@@ -46,6 +46,12 @@ TEST(KernelOfFile, TakesWhatItSays) {
     file.knows = HW4_KNOWS_HEADS | HW4_KNOWS_CAUSAL;
     EXPECT_EQ(why_not(file, with_heads()), "");
     EXPECT_EQ(why_not(file, under_mask()), "");
+    Problem other = under_mask();
+    other.window = 3;
+    EXPECT_EQ(why_not(file, other), "kernel my_kernel takes no window");
+    other = under_mask();
+    other.scale = 0.3;
+    EXPECT_EQ(why_not(file, other), "kernel my_kernel takes the scale 1/sqrt(d) alone");
     file.most_dim = 1000;
     EXPECT_EQ(why_not(file, {1, 8, 257}), "kernel my_kernel takes d up to 256, this case has 257");
 }

@@ -15,6 +15,20 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Window, testing::ValuesIn(gpu::gpu_subjects(kF32))
 namespace hw4::gpu {
 namespace {
 
+TEST(WindowChoice, IsAmongTheKernelsThatTakeWindows) {
+    const Device h200{90, 232448, 132, 90};
+    const auto chosen = [&](const Problem& problem) -> std::string { return choose_kernel(problem, h200, kF32)->name; };
+    EXPECT_EQ(chosen(with_window(causal_problem(4096, 4096, 64), 512)), "drawn_tiles");
+    EXPECT_EQ(chosen(with_window(causal_problem(1, 4096, 64), 512)), "split_keys");
+    for (const Kernel& kernel : kernels_of(kF32)) {
+        const std::string why_not = plan_of(kernel, with_window(causal_problem(8, 8, 32), 3), h200).why_not;
+        const bool takes = why_not.empty();
+        EXPECT_EQ(takes, kernel.needs.windows) << why_not;
+    }
+    EXPECT_EQ(plan_of(*find_kernel("register_rows"), with_window(causal_problem(8, 8, 32), 3), h200).why_not,
+              "kernel register_rows takes no window");
+}
+
 // Byte for byte the contract's reference, which computes row by row.
 class EachKernelWithAWindow : public KernelTest {
 protected:

@@ -426,21 +426,22 @@ class OperatorTest(unittest.TestCase):
 
     def test_registration(self):
         q, k, v = (t.requires_grad_() for t in drawn((1, 2, 1, 9, 12, 16)))
-        forward = (q, k, v, True, "f32", 0.3, True, True, False)
+        forward = (q, k, v, True, "f32", 0.3, 0, True, True, False)
         torch.library.opcheck(torch.ops.hw4.forward.default, forward)
         o, _, statistics = (t.detach() for t in torch.ops.hw4.forward(*forward))
         inputs = (*(t.detach() for t in (q, k, v)), o, statistics, torch.ones_like(o), True, "f32", 0.3)
         torch.library.opcheck(torch.ops.hw4.backward.default, inputs)
-        torch.library.opcheck(torch.ops.hw4.attention.default, (*inputs[:3], True, "f32", 0.3, False))
+        torch.library.opcheck(torch.ops.hw4.attention.default, (*inputs[:3], True, "f32", 0.3, 5, False))
         lengths = torch.tensor([11])
         for lse in (False, True):
-            torch.library.opcheck(torch.ops.hw4.decode.default, (*inputs[:3], lengths, None, True, "f32", 0.3, lse, True))
+            torch.library.opcheck(torch.ops.hw4.decode.default, (*inputs[:3], lengths, None, True, "f32", 0.3, 5,
+                                                                 lse, True))
         table = torch.zeros(1, 1, dtype=torch.int32)
         pages = [torch.zeros(1, 1, 16, 16) for _ in range(2)]
         torch.library.opcheck(torch.ops.hw4.append.default, (inputs[1], inputs[2], *pages, torch.tensor([16]), table,
                                                              hw4.rope_table(1e4, 16, 16, "cpu"), inputs[1], False))
-        torch.library.opcheck(torch.ops.hw4.decode.default, (inputs[0], *pages, lengths, table, True, "f32", 0.3, True,
-                                                             True))
+        torch.library.opcheck(torch.ops.hw4.decode.default, (inputs[0], *pages, lengths, table, True, "f32", 0.3, 0,
+                                                             True, True))
         compiled = torch.compile(lambda *a: hw4.attention(*a, causal=True), fullgraph=True, backend="aot_eager")
         decode = torch.compile(hw4.decode, fullgraph=True, backend="aot_eager")
         inputs = (*drawn((2, 4, 2, 1, 9, 8)), torch.tensor([9, 4], dtype=torch.int32))
