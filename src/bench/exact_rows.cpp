@@ -12,7 +12,7 @@ namespace hw4::bench {
 namespace {
 
 constexpr int64_t kSampledRows = 32;           // of each kind
-constexpr double kMostPairProducts = 0x1p26;   // of a head, for the rows of its keys
+constexpr double kMostPairProducts = 0x1p26;   // of the heads that share keys, for the rows of these keys
 constexpr double kMostReferenceFlops = 0x1p26; // for all rows by the reference
 constexpr int kMostReferences = 8;             // at a time: each may copy a unit's K and V
 
@@ -131,29 +131,41 @@ RowError error_of_query_row(const Operands& operands, int64_t unit, int64_t quer
     return error;
 }
 
-// Of sampled keys of one unit, dK's rows and dV's.
-RowError error_of_key_rows(const Operands& operands, int64_t unit) {
+void add(std::vector<double>& sum, const std::vector<double>& terms) {
+    for (size_t c = 0; c < sum.size(); ++c) sum[c] += terms[c];
+}
+
+// Sampled rows of dK and dV of the keys of one unit: sums over the `group` units that share these keys, from this one.
+RowError error_of_key_rows(const Operands& operands, int64_t first_unit, int64_t group) {
     const Problem& problem = operands.problem();
     const std::vector<int64_t> keys = sampled(problem.keys);
     const auto queries = static_cast<size_t>(problem.queries);
-    std::vector<std::vector<double>> weights(keys.size(), std::vector<double>(queries));
-    std::vector<std::vector<double>> gradients = weights;
-    for (size_t query = 0; query < queries; ++query) {
-        const std::vector<double> of_row = weights_of(operands, unit, static_cast<int64_t>(query));
-        const std::vector<double> dS = score_gradients(operands, unit, static_cast<int64_t>(query), of_row);
+    std::vector<std::vector<double>> dK(keys.size(), std::vector<double>(static_cast<size_t>(problem.dim)));
+    std::vector<std::vector<double>> dV = dK;
+    for (int64_t unit = first_unit; unit < first_unit + group; ++unit) {
+        std::vector<std::vector<double>> weights(keys.size(), std::vector<double>(queries));
+        std::vector<std::vector<double>> gradients = weights;
+        for (size_t query = 0; query < queries; ++query) {
+            const std::vector<double> of_row = weights_of(operands, unit, static_cast<int64_t>(query));
+            const std::vector<double> dS = score_gradients(operands, unit, static_cast<int64_t>(query), of_row);
+            for (size_t i = 0; i < keys.size(); ++i) {
+                const auto key = static_cast<size_t>(keys[i]);
+                if (key >= of_row.size()) continue; // not seen
+                weights[i][query] = of_row[key];
+                gradients[i][query] = dS[key];
+            }
+        }
         for (size_t i = 0; i < keys.size(); ++i) {
-            const auto key = static_cast<size_t>(keys[i]);
-            if (key >= of_row.size()) continue; // not seen
-            weights[i][query] = of_row[key];
-            gradients[i][query] = dS[key];
+            add(dK[i], combination(gradients[i], operands.in(0, unit), problem.dim));
+            add(dV[i], combination(weights[i], operands.in(3, unit), problem.dim));
         }
     }
     RowError error;
     const double scale = 1 / std::sqrt(static_cast<double>(problem.dim));
     for (size_t i = 0; i < keys.size(); ++i) {
         const int64_t at = keys[i] * problem.dim;
-        compare(combination(gradients[i], operands.in(0, unit), problem.dim), scale, operands.out(1, unit) + at, error);
-        compare(combination(weights[i], operands.in(3, unit), problem.dim), 1, operands.out(2, unit) + at, error);
+        compare(dK[i], scale, operands.out(1, first_unit) + at, error);
+        compare(dV[i], 1, operands.out(2, first_unit) + at, error);
     }
     return error;
 }
@@ -163,15 +175,16 @@ bool has_rounded(Element element, std::vector<float>& expected, const float* got
     return std::memcmp(expected.data(), got, expected.size() * sizeof(float)) == 0;
 }
 
-// All that a unit gives.
-bool has_reference_unit(const Computed& computed, const Operands& operands, int64_t unit) {
+// All that `group` units give together, from this one.
+bool has_reference_unit(const Computed& computed, const Operands& operands, int64_t unit, int64_t group) {
     const Problem& problem = operands.problem();
     const List<Operand>& outputs = problem.operation->outputs;
     std::vector<float> expected[kMostOutputs];
-    UnitOperands whole{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask, nullptr, 1};
+    UnitOperands whole{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask, nullptr, group};
     for (size_t i = 0; i < problem.operation->inputs.size(); ++i) whole.in[i] = operands.in(i, unit);
     for (size_t i = 0; i < outputs.size(); ++i) {
-        expected[i].resize(problem.floats_in(problem.head_rows(outputs[i])));
+        const int64_t heads = outputs[i].rows == Rows::of_queries ? group : 1;
+        expected[i].resize(problem.floats_in(heads * problem.head_rows(outputs[i])));
         whole.out[i] = expected[i].data();
     }
     computed.reference(whole);
@@ -205,9 +218,11 @@ RowError error_of_rows(const CaseData& data, const float* output) {
     });
     RowError whole;
     for (const RowError& error : errors) merge(whole, error);
-    const double products = static_cast<double>(problem.queries) * static_cast<double>(problem.keys * problem.dim);
+    const int64_t group = problem.heads / problem.kv_heads;
+    const double products =
+        static_cast<double>(group * problem.queries) * static_cast<double>(problem.keys * problem.dim);
     if (problem.operation == &kBackward && products <= kMostPairProducts)
-        merge(whole, error_of_key_rows(operands, problem.units() / 2));
+        merge(whole, error_of_key_rows(operands, problem.units() / group / 2 * group, group));
     return whole;
 }
 
@@ -225,8 +240,9 @@ std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData
                            std::min(available_processors(), kMostReferences));
     };
     if (problem.flops() <= kMostReferenceFlops) {
-        compare_in_parallel(problem.units(), [&](size_t unit) {
-            return has_reference_unit(computed, operands, static_cast<int64_t>(unit));
+        const int64_t group = gives_rows_of_keys(*problem.operation) ? problem.heads / problem.kv_heads : 1;
+        compare_in_parallel(problem.units() / group, [&](size_t i) {
+            return has_reference_unit(computed, operands, static_cast<int64_t>(i) * group, group);
         });
         return same;
     }

@@ -204,18 +204,22 @@ TEST(ExactRows, OfNarrowElementsAreTheReferencesRounded) {
 }
 
 TEST(ExactRows, OfSmallCasesAreThoseOfEveryUnit) {
-    for (const Operation* operation : kOperations) {
-        const CaseData data = data_of(quick_cell("f32", true), *operation);
-        std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
-        compute_by_reference(kF32, data.problem, data.values.data(), output.data());
-        EXPECT_EQ(has_reference_bytes(kF32, data, output.data()), true) << operation->name;
-        const size_t unit_floats = data.problem.floats_in(data.problem.queries);
-        for (size_t place = 5; place < output.size(); place += unit_floats) {
-            std::vector<float> wrong = output;
-            wrong[place] = std::nextafter(wrong[place], 9.0f);
-            EXPECT_EQ(has_reference_bytes(kF32, data, wrong.data()), false) << operation->name << " " << place;
+    for (const Operation* operation : kOperations)
+        for (const int64_t kv_heads : {3, 1}) {
+            Cell cell = quick_cell("f32", true);
+            cell.kv_heads = kv_heads;
+            const CaseData data = data_of(cell, *operation);
+            std::vector<float> output(data.problem.floats_in(data.problem.output_rows()));
+            compute_by_reference(kF32, data.problem, data.values.data(), output.data());
+            EXPECT_LT(error_of_rows(data, output.data()).largest, 1e-4) << operation->name << " " << kv_heads;
+            EXPECT_EQ(has_reference_bytes(kF32, data, output.data()), true) << operation->name << " " << kv_heads;
+            const size_t unit_floats = data.problem.floats_in(data.problem.queries);
+            for (size_t place = 5; place < output.size(); place += unit_floats) {
+                std::vector<float> wrong = output;
+                wrong[place] = std::nextafter(wrong[place], 9.0f);
+                EXPECT_EQ(has_reference_bytes(kF32, data, wrong.data()), false) << operation->name << " " << place;
+            }
         }
-    }
 }
 
 TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
