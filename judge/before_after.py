@@ -44,9 +44,13 @@ def _of_bench(document: dict) -> list[dict]:
     found = []
     for row in document["results"] if "results" in document else [document]:
         cell = row["hw4"]["parameters"]
-        words = [cell["impl"], cell["kernel"], cell["dtype"], f"B {cell['batch_size']}", f"H {cell['num_heads']}",
-                 f"N {cell['seq_len']}", f"d {cell['emb_dim'] // cell['num_heads']}",
-                 "causal" if cell["causal"] else "", cell["kind"], cell["device"], "cold" if cell["cold"] else ""]
+        heads, keys, warmup = cell["num_heads"], cell["seq_len"], cell["warmup"]
+        kv_heads, queries = cell.get("kv_heads", heads), cell.get("queries", keys)  # older files lack these two
+        words = [cell["impl"], cell["kernel"], cell["dtype"], f"B {cell['batch_size']}",
+                 f"H {heads}" + (f"/{kv_heads}" if kv_heads != heads else ""),
+                 "N " + (f"{queries}/" if queries != keys else "") + f"{keys}", f"d {cell['emb_dim'] // heads}",
+                 "causal" if cell["causal"] else "", cell["kind"], cell["device"],
+                 "" if warmup is None else f"warmup {warmup}", "cold" if cell["cold"] else ""]
         for name in ("forward", "backward", "forward_backward"):
             measured = row["hw4"][name]
             samples = measured.get("samples", [])
@@ -69,7 +73,7 @@ def _seconds(case: dict | None) -> str:
 
 
 def _overlap(old: list[float], new: list[float]) -> bool:
-    """Whether the samples do, from the 20th to the 80th of a hundred."""
+    """Whether the samples overlap, each from the 20th to the 80th percentile."""
     (old_low, *_, old_high), (new_low, *_, new_high) = (
         statistics.quantiles(samples * 2 if len(samples) == 1 else samples, n=5, method="inclusive")
         for samples in (old, new))

@@ -402,8 +402,8 @@ class BeforeAndAfter(Workplace):
         """A file of hw4 bench on one cell, as if its forward had taken so long."""
         path = self.path("bench.json")
         if not os.path.exists(path):
-            subprocess.run([HW4, "bench", "--device", "cpu", "--shape", "2,4,128,32", "--passes", "forward", "--once",
-                            "--quiet", "--output", path], check=True)
+            subprocess.run([HW4, "bench", "--device", "cpu", "--shape", "2,4,128,32", "--kv_heads", "2", "--decode",
+                            "--once", "--quiet", "--output", path], check=True)
         row = json.loads(read(path))
         row["hw4"]["forward"].update(status=status, samples=samples)
         return write(self.path(name), json.dumps(row).encode())
@@ -417,7 +417,7 @@ class BeforeAndAfter(Workplace):
             done = self.compare(old, self.measured("new.json", samples, status))
             self.assertEqual(done.returncode, change in ("0.51 times as fast", lost), done.stdout)
             line = done.stdout.splitlines()[0]
-            self.assertTrue(line.startswith("f32 float32 B 2 H 4 N 128 d 32 normal:1 cpu  forward  AC -> "), line)
+            self.assertTrue(line.startswith("f32 float32 B 2 H 4/2 N 1/128 d 32 normal:1 cpu warmup 0  forward  AC -> "), line)
             self.assertTrue(line.endswith(change), line)
 
     def test_files_that_are_no_results(self):
