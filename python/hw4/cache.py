@@ -1,8 +1,9 @@
 """Keys and values of sequences that grow, for hw4.decode."""
 
+import numbers
 import sys
 
-from . import library
+from . import library, shapes
 
 
 class Cache:
@@ -24,6 +25,8 @@ class Cache:
         torch = sys.modules.get("torch")
         if (page_keys is None) != (pages is None):
             raise ValueError(f"page_keys is {page_keys} and pages is {pages}: need both, or neither")
+        if page_keys is not None and page_keys not in shapes.PAGE_KEYS:
+            raise ValueError(f"page_keys is {page_keys}: need one of {', '.join(map(str, shapes.PAGE_KEYS))}")
         shape = (batches, heads, capacity, dim) if pages is None else (pages, heads, page_keys, dim)
         columns = None if pages is None else -(-capacity // page_keys)
         if torch is not None and isinstance(dtype, torch.dtype):
@@ -49,6 +52,8 @@ class Cache:
 
     def reserve(self, tokens, sequences=None):
         """Counts so many more tokens of each sequence and gives them pages. append() does it, unless it is captured."""
+        if not isinstance(tokens, numbers.Integral) or tokens < 1:
+            raise ValueError(f"tokens is {tokens!r}: need a whole number from 1")
         sequences = self._sequences(sequences)
         wanted = {}
         for at in sequences:
@@ -57,7 +62,7 @@ class Cache:
                 raise library.Error(65, f"sequence {at} has {self._filled[at]} tokens and gets {tokens} more: the cache "
                                         f"has room for {self._capacity}")
             if self.pages is not None:
-                wanted[at] = -(-total // self._page_keys) - len(self._taken[at])
+                wanted[at] = max(0, -(-total // self._page_keys) - len(self._taken[at]))
         if sum(wanted.values()) > len(self._free):
             raise library.Error(65, f"{tokens} more tokens of {len(sequences)} sequences need {sum(wanted.values())} "
                                     f"pages: {len(self._free)} of {self.k.shape[0]} are free")
@@ -92,17 +97,25 @@ class Cache:
         places = [(slice(0, None), slice(0, None))] if every else [
             (slice(row, row + 1), slice(at, at + 1)) for row, at in enumerate(sequences)]
         turned = []
-        for rows, at in places:
-            self.lengths[at] += shape[2]
-            caches = (self.k[at], self.v[at]) if self.pages is None else (self.k, self.v)
-            turned.append(append(k[rows], v[rows], *caches, self.lengths[at],
-                                 None if self.pages is None else self.pages[at], rope, None if q is None else q[rows],
-                                 interleaved))
+        try:
+            for rows, at in places:
+                self.lengths[at] += shape[2]
+                caches = (self.k[at], self.v[at]) if self.pages is None else (self.k, self.v)
+                turned.append(append(k[rows], v[rows], *caches, self.lengths[at],
+                                     None if self.pages is None else self.pages[at], rope,
+                                     None if q is None else q[rows], interleaved))
+        except Exception:  # refused: as if it had not been asked for, but for pages, which the next tokens take
+            for _, at in places[:len(turned) + 1]:
+                self.lengths[at] -= shape[2]
+            for at in sequences if not capturing else ():
+                self._filled[at] -= shape[2]
+            raise
         kept = self.k, self.v, self.lengths, self.pages
         return kept if q is None else (turned[0] if every else self._module.concatenate(turned), *kept)
 
     def clear(self, sequence):
         """Begins the sequence anew."""
+        (sequence,) = self._sequences([sequence])
         self.lengths[sequence] = self._filled[sequence] = 0
         self._free += self._taken[sequence][::-1]
         self._taken[sequence] = []

@@ -368,8 +368,26 @@ class OperatorTest(unittest.TestCase):
         cache.clear(0)
         cache.append(k[:1, :, :32], v[:1, :, :32], [1])
         self.assertEqual((cache.lengths.tolist(), len(set(cache.pages[1].tolist()))), ([0, 48], 3))
-        with self.assertRaisesRegex(ValueError, "need both, or neither"):
-            hw4.Cache(2, 2, 48, 8, torch.float32, pages=4)
+        for wanted, paged in (("need both, or neither", {}), ("page_keys is 0: need one of 16, 32", {"page_keys": 0})):
+            with self.assertRaisesRegex(ValueError, wanted):
+                hw4.Cache(2, 2, 48, 8, torch.float32, pages=4, **paged)
+
+    def test_a_refused_append_leaves_the_cache(self):
+        q, k, v = drawn((2, 2, 2, 9, 9, 8))
+        for paged in ({}, {"page_keys": 16, "pages": 2}):
+            cache = hw4.Cache(2, 2, 16, 8, torch.float32, **paged)
+            for sequences in (None, [1, 0]):
+                for wanted, given in [("and rope", {"q": q}), ("need float32", {"rope": torch.zeros(16, 4, 2).half()}),
+                                      ("need 9 to 8", {"rope": hw4.rope_table(1e4, 8, 8, "cpu")})]:
+                    with self.assertRaisesRegex(ValueError, wanted):
+                        cache.append(k, v, sequences, **given)
+            for call in (lambda: cache.reserve(0), lambda: cache.reserve(0.5), lambda: cache.clear(2)):
+                with self.assertRaisesRegex(ValueError, "need"):
+                    call()
+            cache.append(k, v)
+            self.assertEqual(cache.lengths.tolist(), [9, 9])
+            self.assertTrue(same(hw4.decode(q, *cache.append(k[:, :, :7], v[:, :, :7])),
+                                 hw4.attention(q, *(torch.cat((x, x[:, :, :7]), 2) for x in (k, v)), causal=True)))
 
     def test_append(self):
         """Everywhere the CPU's bytes, of each dtype; what it refuses."""
