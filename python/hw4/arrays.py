@@ -28,8 +28,8 @@ def _integers(name, values):
 
 
 def _table(pages):
-    """One that int32 lacks stays out of range."""
-    return numpy.ascontiguousarray(_integers("pages", pages).clip(-1, 2**31 - 1), numpy.int32)
+    """Numbers that int32 lacks become its largest or smallest, which are refused too."""
+    return numpy.ascontiguousarray(_integers("pages", pages).clip(-2**31, 2**31 - 1), numpy.int32)
 
 
 def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=None, window=None, pages=None):
@@ -64,7 +64,10 @@ def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=
 
 
 def append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
-    arrays = [k, v, k_cache, v_cache] + ([] if q is None else [q])
+    arrays = [k, v, k_cache, v_cache] + [array for array in (q, rope) if array is not None]
+    if not all(isinstance(array, numpy.ndarray) for array in arrays):
+        raise TypeError("k, v, k_cache, v_cache, q, rope: need torch tensors alone or numpy arrays alone")
+    arrays = arrays[:4] + ([] if q is None else [q])
     if any(array.dtype != k.dtype for array in arrays) or k.dtype not in ELEMENTS:
         raise ValueError(f"arrays are of {', '.join(str(a.dtype) for a in arrays)}: need float32 or float16, all the same")
     if any(_rows(cache) is not cache for cache in (k_cache, v_cache)):

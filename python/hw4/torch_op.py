@@ -165,15 +165,15 @@ def _decode_sizes(q, k, v, pages):
     return shapes.paged_sizes(q.shape, k.shape, v.shape, pages.shape)
 
 
-def _int32(tensor, most, device):
-    """Numbers that int32 lacks stay out of the range 0 to most."""
+def _int32(tensor, device):
+    """Numbers that int32 lacks become its largest or smallest, which are refused too."""
     if tensor.dtype != torch.int32:
-        tensor = tensor.clamp(-1, most + 1)
+        tensor = tensor.clamp(-2**31, 2**31 - 1)
     return tensor.to(device, torch.int32).contiguous()
 
 
 def _require_rows(tensors):
-    """Of caches, which are not copied."""
+    """Refuses caches that would have to be copied."""
     if any(_rows(tensor) is not tensor for tensor in tensors):
         raise ValueError("caches: need tensors whose rows have neighbouring columns and begin at 16 bytes")
 
@@ -182,10 +182,10 @@ def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, pages: Optional[Te
             scale: float, window: int, lse: bool, check: bool) -> Tuple[Tensor, Tensor]:
     batches, _, _, _, capacity, _ = _decode_sizes(q, k, v, pages)
     shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), batches, capacity)
-    lengths = _int32(lengths, capacity, q.device)
+    lengths = _int32(lengths, q.device)
     if pages is not None:
         _require_rows((k, v))
-        pages = _int32(pages, k.shape[0], q.device)
+        pages = _int32(pages, q.device)
     o, sums, _ = _outputs(q, lse, False)
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None, None, check, scale,
          lengths, window, pages)
@@ -200,8 +200,8 @@ def _append(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Ten
     room = shapes.append_room(k, v, k_cache, v_cache, pages, rope, q)
     shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), k.shape[0], room, k.shape[2])
     _require_rows((k_cache, v_cache))
-    lengths = _int32(lengths, room, k.device)
-    pages = None if pages is None else _int32(pages, k_cache.shape[0], k.device)
+    lengths = _int32(lengths, k.device)
+    pages = None if pages is None else _int32(pages, k.device)
     tensors = [_rows(k), _rows(v), k_cache, v_cache]
     if q is not None:
         tensors += [_rows(q), _output(q)]
@@ -339,8 +339,10 @@ def append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
     _no_gradients("append", tensors)
     lengths = _integers("lengths", lengths, k.device)
     pages = None if pages is None else _integers("pages", pages, k.device)
-    if rope is not None and (rope.dtype != torch.float32 or rope.device != k.device or not rope.is_contiguous()):
-        raise ValueError(f"rope: need float32 numbers without gaps on {k.device}, as hw4.rope_table makes them")
+    if rope is not None and not (isinstance(rope, Tensor) and rope.dtype == torch.float32 and
+                                 rope.device == k.device and rope.is_contiguous()):
+        raise ValueError(f"rope: need a float32 tensor without gaps on {k.device}, as hw4.rope_table makes it with "
+                         f"device={str(k.device)!r}")
     out = torch.ops.hw4.append(k, v, k_cache, v_cache, lengths, pages, rope, q, bool(interleaved))
     return None if q is None else out
 

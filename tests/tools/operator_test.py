@@ -319,7 +319,8 @@ class OperatorTest(unittest.TestCase):
             q = q.detach()
             broken = table.clone()
             broken[1, 0] = 2**40
-            for wanted, given in [("pages: batch 1, column 0 is", (k, v, lengths, broken)),
+            for wanted, given in [("pages: batch 1, column 0 is 2147483647, need", (k, v, lengths, broken)),
+                                  ("pages: batch 0, column 0 is 9, need 0 to 3", (k, v, lengths, [[9], [0]])),
                                   ("pages are of", (k, v, lengths, [[0.5]])),
                                   ("batch 0 has 17 keys, need 1 to 16", (k, v, [17, 1], table)),
                                   ("page_keys is 17, need 16, 32", (*(F.pad(t, (0, 0, 0, 1)) for t in (k, v)), lengths, table)),
@@ -377,7 +378,7 @@ class OperatorTest(unittest.TestCase):
         for paged in ({}, {"page_keys": 16, "pages": 2}):
             cache = hw4.Cache(2, 2, 16, 8, torch.float32, **paged)
             for sequences in (None, [1, 0]):
-                for wanted, given in [("and rope", {"q": q}), ("need float32", {"rope": torch.zeros(16, 4, 2).half()}),
+                for wanted, given in [("and rope", {"q": q}), ("need a float32 tensor", {"rope": torch.zeros(16, 4, 2).half()}),
                                       ("need 9 to 8", {"rope": hw4.rope_table(1e4, 8, 8, "cpu")})]:
                     with self.assertRaisesRegex(ValueError, wanted):
                         cache.append(k, v, sequences, **given)
@@ -414,6 +415,8 @@ class OperatorTest(unittest.TestCase):
                              ("need (2, H, 5, 64), and rope", lambda: hw4.append(k, v, *caches, [40, 7], q=q)),
                              ("need (positions, 64 / 2, 2)", lambda: hw4.append(k, v, *caches, [40, 7], rope=table[:, :, :1].clone())),
                              ("need (2, 2, capacity, 64)", lambda: hw4.append(k, v, *(c[:1] for c in caches), [40, 7])),
+                             ("as hw4.rope_table makes it with device='cpu'",
+                              lambda: hw4.append(k, v, *caches, [39, 7], rope=table.numpy())),
                              ("one dtype", lambda: hw4.append(k, v, *(c.half() for c in caches), [40, 7])),
                              ("append has no gradients", lambda: hw4.append(k.requires_grad_(), v, *caches, [40, 7]))]:
             with self.assertRaises(ValueError) as refused:
@@ -700,6 +703,8 @@ class ArraysTest(unittest.TestCase):
         for wanted, lengths in (("batch 1 has 41 keys, need 1 to 40", [1, 41]), ("need integers", [1.0, 2.0])):
             with self.assertRaisesRegex(ValueError, wanted):
                 hw4.decode(even[0][:, :, :1], cache.k, cache.v, lengths)
+        with self.assertRaisesRegex(TypeError, "need torch tensors alone or numpy arrays alone"):
+            hw4.append(even[1], even[2], cache.k, cache.v.tolist(), [40, 40])
 
     def test_refused(self):
         a = numpy.zeros((1, 2, 3))
