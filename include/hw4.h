@@ -73,8 +73,8 @@ typedef struct hw4_call {
     /* 0: 1/sqrt(dim), and so is every number whose nearest float is that of 1/sqrt(dim). Else from 2^-100 to 2^100,
      * under fixed and fixed16 from 1/16 to 1. */
     double scale;
-    /* 0: no window. Else with HW4_CAUSAL, forward under f32 alone: a query sees the last so many of the keys that the
-     * mask leaves it, its own among them. */
+    /* 0: no window. Else with HW4_CAUSAL, forward under f32 alone: a query sees the last `window` keys that the mask
+     * leaves it, its own among them. */
     int64_t window;
     /* Null: every batch has all keys. Else [batch], forward under f32, bf16 and fp16: how many keys each batch has, 1
      * to keys, the queries' own among them; keys is how many rows a batch of k and v has room for, and no byte depends
@@ -88,7 +88,8 @@ typedef struct hw4_call {
      * page_keys is 16, 32, 64, 128 or 256. No byte depends on where pages lie, entries behind a batch's last key are
      * not read, and batches may share pages. Host memory for HW4_HOST, and checked; device memory for HW4_DEVICE:
      * hw4_check() checks the entries, hw4_run() takes page 0 for one that is out of range. On the host, the keys of
-     * every batch are copied into the workspace first. A GPU needs rows of a multiple of 16 bytes. */
+     * every batch are copied into the workspace first. A GPU takes pages under f32 alone, and needs rows of a multiple
+     * of 16 bytes. */
     const int32_t* pages;
     int64_t page_keys, page_columns, page_count;
     hw4_tensor q, k, v;

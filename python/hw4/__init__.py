@@ -20,9 +20,10 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
     """softmax(scale * q k^T) v. scale None is 1/sqrt(d); fixed and fixed16 take 1/16 to 1.
 
     q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. causal is aligned bottom-right: the last
-    query sees every key, with a window the last so many (forward under f32 alone). contract: f32, fixed, fixed16, bf16, fp16; None is f32 for float32 and the tensors' own type
-    for bf16 and fp16. return_lse: the natural logsumexp of each row of scores too, float32, (B, H, N) or (B, N); it has
-    no gradient. There are no second derivatives.
+    query sees every key. window, with causal and under f32 alone: a query sees the last `window` of its keys, its own
+    among them; without gradients. contract: f32, fixed, fixed16, bf16, fp16; None is f32 for float32 and the tensors'
+    own type for bf16 and fp16. return_lse: the natural logsumexp of each row of scores too, float32, (B, H, N) or
+    (B, N); it has no gradient. There are no second derivatives.
     check: whether values must be finite and within the contract's range; None checks on the CPU alone, since the GPU's
     check waits for the GPU."""
     torch = sys.modules.get("torch")
@@ -44,8 +45,8 @@ def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, co
     not depend on n, the batch or the capacity either, but differ from those of attention of many queries on a GPU. fixed
     and fixed16 are refused.
     pages (B, columns), integers as lengths: the caches are (pages, H_kv, page_keys, d), page_keys 16, 32, 64, 128 or 256,
-    and token j of sequence b is row j % page_keys of page pages[b][j // page_keys].
-    A window counts from the end of each sequence.
+    and token j of sequence b is row j % page_keys of page pages[b][j // page_keys]. A GPU takes pages under f32 alone.
+    window is as in attention, and counts from the end of each sequence.
     Lengths on the CPU have to be 1 to capacity. check is as in attention and checks lengths and pages on a GPU too."""
     contract = contract or "f32"
     torch = sys.modules.get("torch")
