@@ -89,12 +89,14 @@ int hw4_append(const hw4_append_call* call) {
 int hw4_rope_table(double theta, int64_t positions, int64_t dim, float* table) {
     return guarded([&] {
         require(table, "table");
-        const auto need = [](bool holds, const char* what) {
-            if (!holds) throw hw4::Error(hw4::ExitCode::usage, std::string("hw4_rope_table: need ") + what);
+        const auto need = [](bool holds, const char* name, auto got, const char* what) {
+            if (!holds)
+                throw hw4::Error(hw4::ExitCode::usage, std::string("hw4_rope_table: ") + name + " is " +
+                                                           std::to_string(got) + ", need " + what);
         };
-        need(theta >= 1 && theta <= hw4::kMostRopeTheta, "a theta from 1 to 1e12");
-        need(positions >= 1 && positions <= hw4::kMostRopePositions, "1 to 1048576 positions");
-        need(dim >= 2 && dim <= hw4::kMostRopeColumns && dim % 2 == 0, "an even dim from 2 to 65536");
+        need(theta >= 1 && theta <= hw4::kMostRopeTheta, "theta", theta, "1 to 1e12");
+        need(positions >= 1 && positions <= hw4::kMostRopePositions, "positions", positions, "1 to 1048576");
+        need(dim >= 2 && dim <= hw4::kMostRopeColumns && dim % 2 == 0, "dim", dim, "an even number from 2 to 65536");
         hw4::fill_rope_table(theta, positions, dim, table);
     });
 }

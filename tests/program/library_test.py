@@ -390,7 +390,7 @@ class BytesTest(LibraryTest):
                 self.assertAlmostEqual(made[at], math.cos(angle), delta=4e-8)
                 self.assertAlmostEqual(made[at + 1], math.sin(angle), delta=4e-8)
         for arguments in ((0.5, 1, 2), (float("nan"), 1, 2), (1e4, 0, 2), (1e4, 2**20 + 1, 2), (1e4, 1, 3)):
-            with self.assertRaisesRegex(library.Error, "hw4_rope_table: need "):
+            with self.assertRaisesRegex(library.Error, "hw4_rope_table: .* is .*, need "):
                 library.rope_table(*arguments, (ctypes.c_float * 8)())
 
     def test_a_workspace_of_the_caller(self):
