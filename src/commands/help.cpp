@@ -73,7 +73,7 @@ std::string help_text() {
         "  --window W              with the causal mask: a query sees the last W of these keys, its own among them;\n"
         "                          forward under f32 alone\n"
         "  --scale X               what scores are multiplied by instead of 1/sqrt(d), from 2^-100 to 2^100, under\n"
-        "                          fixed and fixed16 from 1/16 to 1. Both whatever INPUT says\n"
+        "                          fixed and fixed16 from 1/16 to 1. Both options override INPUT\n"
         "  --backward              INPUT that begins with B, N, d has Q, K, V, dO for each batch, and OUTPUT gets dQ,\n"
         "                          dK, dV; INPUT with the other header must ask for that itself. Not under\n"
         "                          fixed and fixed16\n"
