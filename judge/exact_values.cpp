@@ -194,7 +194,7 @@ private:
             add(room.sums, weight * (slope - of_row.D), query.q);
             add(room.more_sums, weight, d_o);
         }
-        store(room.sums, 1 / std::sqrt(static_cast<double>(problem_.dim)), output(1, row));
+        store(room.sums, query_of(first).scale(), output(1, row));
         store(room.more_sums, 1, output(2, row));
     }
 

@@ -68,8 +68,8 @@ class HeaderTest(CliTest):
 
     def test_beside_float64_by_compare(self):
         for shape in SHAPES:
-            for mask in ((), ("--causal",)):
-                path = made(shape, *mask)
+            for options in ((), ("--causal",), ("--scale", "0.1")):
+                path = made(shape, *options)
                 output = self.file(by_seq(path), "f32.out")
                 done = run("compare", "--exact", "float32", "--atol", "3e-5", path, output)
                 self.assertEqual(done.returncode, 0, done.stdout)

@@ -509,6 +509,7 @@ class RefusedTest(LibraryTest):
                 library.append(call)
             self.assertEqual(refused.exception.code, code)
         self.assertTrue(all(value == 7.5 for value in rows.data))
+
     def test_windows(self):
         self.assert_refused(64, "window is -1, need at least 1, or 0 for none", lambda call: setattr(call, "window", -1))
 

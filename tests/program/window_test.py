@@ -80,6 +80,12 @@ class ComputedTest(CliTest):
                     self.assertEqual(self.computed(program, path, "--scale", "0.25", "--contract", contract)[0],
                                      self.computed(program, doubled, "--contract", contract)[0])
 
+    def test_beside_float64_by_compare(self):
+        for more in (("--window", "45"), ("--window", "1"), ("--scale", "0.3"), ("--window", "45", "--scale", "0.3")):
+            path = made(*more)
+            done = run("compare", "--exact", "float32", "--atol", "1e-5", path, self.file(by_seq(path)))
+            self.assertEqual(done.returncode, 0, done.stdout)
+
     def test_reports(self):
         report, lse, of_seq = self.dir / "run.json", self.dir / "lse", self.dir / "lse_of_seq"
         path = made("--window", "45")
