@@ -38,7 +38,7 @@ _hw4_bench() {
         if [[ $word == -* ]]; then
             _hw4_options "$word" "$program" bench
         else
-            _hw4_words "compare accumulate start-up allreduce gradients" "$word"
+            _hw4_words "accumulate start-up allreduce gradients" "$word"
         fi
         ;;
     *)
