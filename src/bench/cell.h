@@ -25,7 +25,7 @@ constexpr const char* name_of(Pass pass) {
 }
 constexpr const char* name_of(Timing timing) { return timing == Timing::event ? "event" : "wall"; }
 
-// What may be asked for, and what a file may say was.
+// What may be asked for.
 constexpr int64_t kMostSize = int64_t{1} << 31;
 constexpr int kMostRepeats = 1000000;
 constexpr int kMostThreads = 1024;
