@@ -30,7 +30,7 @@ constexpr const char* kHelp =
     "                   same\n"
     "  --causal         under the causal mask, whatever INPUT asks for\n"
     "  --window W, --scale X\n"
-    "                   as hw4 takes them, whatever INPUT asks for\n"
+    "                   the window and the scale, whatever INPUT says; hw4 --help describes both\n"
     "  --backward       INPUT has Q, K, V, dO for each batch, OUTPUT gets dQ, dK, dV\n"
     "  --q, --k, --v, --do, --dq, --dk, --dv FILE\n"
     "                   arrays of NumPy, a file each, as hw4 takes and writes them\n"

@@ -16,7 +16,8 @@ __all__ = ["Cache", "Error", "FlashAttention", "append", "as_sdpa", "attention",
            "revision", "rope_table", "version"]
 
 
-def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None, window=None):
+def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None, window=None,
+              lengths=None, key_lengths=None):
     """softmax(scale * q k^T) v. scale None is 1/sqrt(d); fixed and fixed16 take 1/16 to 1.
 
     q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. causal is aligned bottom-right: the last
@@ -25,13 +26,27 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
     own type for bf16 and fp16. return_lse: the natural logsumexp of each row of scores too, float32, (B, H, N) or
     (B, N); it has no gradient. There are no second derivatives.
     check: whether values must be finite and within the contract's range; None checks on the CPU alone, since the GPU's
-    check waits for the GPU."""
+    check waits for the GPU.
+    lengths: q, k, v are (rows, heads, d), the rows of sequences of these lengths one after the other; key_lengths, where
+    they have other numbers of keys. Each sequence has the bytes that it has alone. Neighbours of the same lengths are
+    computed together. Both are read on the host."""
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(q, torch.Tensor):
-        from . import torch_op
-        return torch_op.attention(q, k, v, causal, contract, return_lse, check, scale, window)
-    from . import arrays
-    return arrays.attention(q, k, v, causal, contract, return_lse, check, scale, window=window)
+    is_tensor = torch is not None and isinstance(q, torch.Tensor)
+    if is_tensor:
+        from .torch_op import attention as of_batches
+    else:
+        from .arrays import attention as of_batches
+
+    def attend(*operands):
+        return of_batches(*operands, causal, contract, return_lse, check, scale, window=window)
+
+    if lengths is None:
+        return attend(q, k, v)
+    from . import packed
+    if is_tensor:
+        return packed.attention(q, k, v, lengths, key_lengths, attend, torch.cat)
+    import numpy
+    return packed.attention(q, k, v, lengths, key_lengths, attend, numpy.concatenate)
 
 
 def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, contract=None, return_lse=False,

@@ -30,7 +30,7 @@ struct RowBlock {
     int64_t first_sees = keys;
     RowStatistics* statistics = nullptr; // [rows]; null: nobody asks for them
     Element element = Element::float32;  // of q, k, v and out
-    int64_t window = kNoWindow;          // of the keys that a row sees it has the last; for kernels that take windows
+    int64_t window = kNoWindow;          // a row sees the last so many of its keys; for kernels that take windows
 
     HW4_INLINE int64_t sees(int64_t row) const { return first_sees + row < keys ? first_sees + row : keys; }
     // The first key that the row sees.

@@ -55,8 +55,8 @@ struct ArrayNames {
 
 struct CaseOptions {
     bool causal = false;                  // whatever the header says
-    int64_t window = 0;                   // likewise; 0: what the header says
-    double scale = 0;                     // likewise
+    int64_t window = 0;                   // 0: what the header says
+    double scale = 0;                     // 0: what the header says
     const Operation* operation = nullptr; // asked for; null: what the header says
     std::string lse;                      // file name; empty: none
     ArrayNames arrays;                    // of the only case, instead of its input

@@ -274,6 +274,34 @@ class OperatorTest(unittest.TestCase):
                     self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, shape))
                     self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, shape))
 
+    def test_packed_sequences(self):
+        lengths, key_lengths = [3, 3, 70, 1, 1, 33], [3, 3, 90, 1, 1, 40]
+        for device in devices():
+            q, k, v = (torch.randn(sum(counts), heads, 64, generator=torch.Generator().manual_seed(heads)).to(device)
+                       .requires_grad_() for counts, heads in ((lengths, 4), (key_lengths, 2), (key_lengths, 2)))
+            o, lse = hw4.attention(q, k, v, causal=True, lengths=torch.tensor(lengths), key_lengths=key_lengths,
+                                   return_lse=True)
+            together = torch.autograd.grad(o.square().sum(), (q, k, v))
+            first = first_key = 0
+            for count, keys in zip(lengths, key_lengths):
+                one = [x[at:at + n].detach().transpose(0, 1)[None].requires_grad_()
+                       for x, at, n in ((q, first, count), (k, first_key, keys), (v, first_key, keys))]
+                alone, of_rows = hw4.attention(*one, causal=True, return_lse=True)
+                self.assertTrue(same(alone[0].transpose(0, 1), o[first:first + count]))
+                self.assertTrue(same(of_rows[0].transpose(0, 1), lse[first:first + count]))
+                gradients = torch.autograd.grad(alone.square().sum(), one)
+                for whole, part, at in zip(together, gradients, (first, first_key, first_key)):
+                    self.assertTrue(same(part[0].transpose(0, 1), whole[at:at + part.shape[2]]))
+                first, first_key = first + count, first_key + keys
+            with torch.no_grad():
+                equal = hw4.attention(q[:6], k[:6], v[:6], lengths=[3, 3])
+            self.assertEqual(equal.shape, (6, 4, 64))
+        for wanted, more in (("need whole numbers from 1", {"lengths": [3, 0]}), ("q has shape", {"lengths": [3]}),
+                             ("need 6, as many", {"lengths": lengths, "key_lengths": [99, 39]}),
+                             ("k has shape", {"lengths": lengths})):
+            with self.assertRaisesRegex(ValueError, wanted):
+                hw4.attention(q, k, v, **more)
+
     def test_half_contracts_decode_a_sequence_alone_and_among_others(self):
         lengths = [1, 1030, 513, 64]
         for device in self.devices_with_lengths():
@@ -669,6 +697,13 @@ class OperatorTest(unittest.TestCase):
 
 @unittest.skipIf(numpy is None, "needs numpy")
 class ArraysTest(unittest.TestCase):
+    def test_packed_sequences(self):
+        q, k, v = (numpy.random.default_rng(seed).standard_normal((12, 2, 8)).astype("f") for seed in range(3))
+        o = hw4.attention(q, k, v, causal=True, lengths=[5, 5, 2])
+        for first, end in ((0, 5), (5, 10), (10, 12)):
+            one = (x[first:end].swapaxes(0, 1)[None] for x in (q, k, v))
+            numpy.testing.assert_array_equal(hw4.attention(*one, causal=True)[0].swapaxes(0, 1), o[first:end])
+
     def test_strides_and_lse(self):
         source = numpy.random.default_rng(0)
         packed = source.standard_normal((2, 40, 3, 4, 33)).astype("float32")

@@ -116,7 +116,7 @@ struct Attention {
     };
 
     // A tile of keys, as far as rows that see `seen` keys see it. Where others of their group see less, their weights
-    // are +0 and their segments end late, by nothing but +0. So do those of rows whose window begins later.
+    // are +0 and their segments end late, by nothing but +0. So are the weights before a row's window.
     struct Tile {
         const float* k; // [keys][dim]
         const float* v; // likewise
