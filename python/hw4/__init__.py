@@ -41,6 +41,8 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
         return of_batches(*operands, causal, contract, return_lse, check, scale, window=window)
 
     if lengths is None:
+        if key_lengths is not None:
+            raise ValueError("key_lengths are given without lengths: need lengths too")
         return attend(q, k, v)
     from . import packed
     if is_tensor:

@@ -15,7 +15,7 @@ def attention(q, k, v, lengths, key_lengths, attend, join):
     of_queries = _whole("lengths", lengths)
     of_keys = of_queries if key_lengths is None else _whole("key_lengths", key_lengths)
     if len(of_keys) != len(of_queries):
-        raise ValueError(f"key_lengths are {len(of_keys)}: need {len(of_queries)}, as many as lengths")
+        raise ValueError(f"there are {len(of_keys)} key_lengths: need {len(of_queries)}, as many as lengths")
     for name, rows, counts in (("q", q, of_queries), ("k", k, of_keys), ("v", v, of_keys)):
         if len(rows.shape) != 3 or rows.shape[0] != sum(counts):
             raise ValueError(f"{name} has shape {tuple(rows.shape)}: need ({sum(counts)}, heads, d), the rows of all "

@@ -298,6 +298,7 @@ class OperatorTest(unittest.TestCase):
             self.assertEqual(equal.shape, (6, 4, 64))
         for wanted, more in (("need whole numbers from 1", {"lengths": [3, 0]}), ("q has shape", {"lengths": [3]}),
                              ("need 6, as many", {"lengths": lengths, "key_lengths": [99, 39]}),
+                             ("key_lengths are given without lengths", {"key_lengths": key_lengths}),
                              ("k has shape", {"lengths": lengths})):
             with self.assertRaisesRegex(ValueError, wanted):
                 hw4.attention(q, k, v, **more)
