@@ -245,7 +245,7 @@ private:
         if (item < items) {
             const int key = (first_segment + item / 2) * kSegmentKeys;
             if (item % 2 == 0) find_pages(key);
-            // By value, field by field: a choice between the two objects would keep them in local memory.
+            // Chosen field by field: a choice between the two objects would keep them in local memory.
             const bool is_k = item % 2 == 0;
             const Source source{is_k ? k_.at : v_.at, is_k ? k_.stride : v_.stride, is_k ? k_.page : v_.page};
             copy_segment(memory_.stages[item % T::kStages], source, key, keys_ - key);
