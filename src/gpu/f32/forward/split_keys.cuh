@@ -72,9 +72,9 @@ struct WarpRow {
     float lane_sum;              // in lanes 0, 4, ...: the eight running sums
     bool changed;                // the reference, after the first tile
 
+    // For a key after the last that the row sees, the difference is below 0 and wraps.
     __device__ __forceinline__ bool sees(int key, int window) const {
-        return static_cast<unsigned>(seen - 1 - key) <
-               static_cast<unsigned>(window); // a later key is below 0, and wraps
+        return static_cast<unsigned>(seen - 1 - key) < static_cast<unsigned>(window);
     }
     __device__ __forceinline__ void keep_first(const Reference& first) {
         first_M = first.M;
