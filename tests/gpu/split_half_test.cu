@@ -98,6 +98,17 @@ TEST_P(SplitHalf, TakesSeveralPartsABlock) {
     EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
 }
 
+// A prefill, which is computed some queries at a time: scratch memory does not grow with their number.
+TEST_P(SplitHalf, TakesManyQueries) {
+    const Problem problem = with_heads(causal_problem(300, 700, 64), 2, 4, 2);
+    const std::vector<float> values = values_of(problem);
+    EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
+    const auto scratch = [&](int64_t queries) {
+        return plan_of(kernel_, causal_problem(queries, 9000, 64), current_device()).scratch_bytes;
+    };
+    EXPECT_EQ(scratch(9000), scratch(200));
+}
+
 TEST_P(SplitHalf, GivesTheSameBytesAHundredTimes) {
     const Problem problem = with_heads(causal_problem(2, 6000, 128), 2, 16, 4);
     const std::vector<float> values = values_of(problem);

@@ -21,6 +21,9 @@
 namespace hw4::gpu::half_forward {
 namespace {
 
+// Queries of a head at a time. More of them fill any card already, and would only need more scratch memory.
+constexpr int64_t kMostQueries = 128;
+
 // What the sums of a part are to be multiplied by where another has a larger top.
 __device__ __forceinline__ float factor_of(float top, float most, float scale) {
     if (top == most) return 1;
@@ -234,19 +237,24 @@ SplitArgs split_args(const Launch& launch) {
 } // namespace
 
 void launch_split(const Launch& launch, cudaStream_t stream) {
-    with_tile(launch.problem, [&](auto tile) { launch_tile<decltype(tile)>(split_args(launch), stream); });
+    const int64_t end = launch.first_query + launch.queries();
+    Launch part = launch;
+    for (; part.first_query < end; part.first_query += kMostQueries) {
+        part.end_query = std::min(part.first_query + kMostQueries, end);
+        with_tile(launch.problem, [&](auto tile) { launch_tile<decltype(tile)>(split_args(part), stream); });
+    }
 }
 
 Plan plan_split(const Problem& problem) {
     return with_tile(problem, [&](auto tile) {
         using T = decltype(tile);
         Plan plan;
-        const int64_t rows = problem.units() * problem.queries;
+        const int64_t rows = problem.units() * std::min(problem.queries, kMostQueries);
         constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
         plan.why_not = why_too_long(problem);
         if (plan.why_not.empty() && rows > kMostBlocks)
-            plan.why_not =
-                "takes up to " + std::to_string(kMostBlocks) + " query rows, this case has " + std::to_string(rows);
+            plan.why_not = "takes up to " + std::to_string(kMostBlocks) + " query rows at a time, this case has " +
+                           std::to_string(rows);
         plan.shared_bytes = sizeof(typename T::Memory);
         const int64_t parts = plan.why_not.empty() ? parts_of(static_cast<int>(problem.keys)) : 0;
         if (parts > 1)
