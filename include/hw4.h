@@ -121,7 +121,8 @@ typedef struct hw4_append_call {
     int64_t keys, dim; /* rows that a batch has room for, at most page_columns * page_keys; columns */
     /* [batch]: the keys of each batch AFTER the call, its new ones among them, as hw4_call.lengths: new row i of a
      * batch becomes key lengths[batch] - tokens + i. Host memory for HW4_HOST: checked, tokens to keys. Device memory
-     * for HW4_DEVICE: a row whose key would not be 0 to keys - 1 is not written. */
+     * for HW4_DEVICE: a row whose key would not be 0 to keys - 1 is not written, and its row of q is rotated at
+     * position 0. */
     const int32_t* lengths;
     hw4_tensor k, v;             /* the new rows, read: (batches, kv_heads, tokens, dim) */
     hw4_tensor k_cache, v_cache; /* written: (batches, kv_heads, keys, dim), or pages as in hw4_call */

@@ -139,7 +139,7 @@ private:
         result.before_backward_bytes = subject->before_backward_bytes;
         Samples samples = take_samples(workbench_, *subject, cell_.rules);
         result.launches = samples.launches;
-        result.memory_rate = workbench_.memory_rate();
+        if (cell_.decodes()) result.memory_rate = workbench_.memory_rate();
         result.seconds = std::move(samples.seconds);
         result.peak_bytes = memory.peak();
         if (!cell_.rules.once()) {

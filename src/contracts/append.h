@@ -36,7 +36,8 @@ HW4_INLINE float loaded(const float* at, bool) { return *at; }
 HW4_INLINE void store_rounded(uint16_t* at, float x, bool bf16) { *at = bf16 ? bf16_bits(x) : fp16_bits(x); }
 HW4_INLINE void store_rounded(float* at, float x, bool) { *at = x; }
 
-// Columns first, first + step, ... of half a row of one of all rows. T is float, or uint16_t for both 16-bit elements.
+// The row with this index among all rows of K, V and Q: pairs first, first + step, ... of its dim / 2 pairs of columns
+// (rounded up). T is float, or uint16_t for both 16-bit elements.
 template <class T>
 HW4_INLINE void append_row(const Append& all, int64_t index, int64_t first, int64_t step) {
     int part = 0;

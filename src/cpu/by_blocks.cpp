@@ -87,7 +87,8 @@ private:
 
     void prepare(int64_t head, int64_t first_tile, int64_t end_tile, void* prepared) const {
         const int64_t of_keys = launch_.keys_of(head / problem_.kv_heads);
-        kernel_.prepare({keys(head), values(head), of_keys, problem_.dim, first_tile, end_tile, problem_.element},
+        kernel_.prepare({keys(head), values(head), of_keys, problem_.dim, first_tile,
+                         std::min(end_tile, kernel_.tiles_of(of_keys)), problem_.element},
                         prepared);
     }
 

@@ -29,7 +29,7 @@ int64_t require_size(const char* name, int64_t size) {
 
 // So that every count of bytes fits, whatever is computed from it: eight tensors, floats.
 void require_total(const Problem& problem) {
-    const Wide rows = Wide{problem.heads} * std::max(problem.queries, problem.keys);
+    const Wide rows = Wide{std::max(problem.heads, problem.kv_heads)} * std::max(problem.queries, problem.keys);
     if ((32 * rows * problem.batches * problem.dim) >> 62 != 0) refuse("batches * heads * rows * dim is too large");
 }
 

@@ -98,6 +98,34 @@ TEST_P(SplitHalf, TakesSeveralPartsABlock) {
     EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
 }
 
+// A prefill, which is computed some queries at a time: scratch memory does not grow with their number.
+TEST_P(SplitHalf, TakesManyQueries) {
+    const Problem problem = with_heads(causal_problem(300, 700, 64), 2, 4, 2);
+    const std::vector<float> values = values_of(problem);
+    EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
+    const auto scratch = [&](int64_t queries) {
+        return plan_of(kernel_, causal_problem(queries, 9000, 64), current_device()).scratch_bytes;
+    };
+    EXPECT_EQ(scratch(9000), scratch(200));
+}
+
+// Cards on which a block may have 99 KiB of shared memory.
+TEST_P(SplitHalf, GivesTheSameBytesWithLessSharedMemory) {
+    Device small = current_device();
+    small.shared_bytes = size_t{99} << 10;
+    for (const int64_t dim : {64, 128, 256}) {
+        const Problem problem = with_heads(causal_problem(5, 900, dim), 1, 8, 2);
+        const std::vector<float> values = values_of(problem);
+        const Plan plan = plan_of(kernel_, problem, small);
+        ASSERT_EQ(plan.why_not, "");
+        const auto launch = [&](Launch asked, cudaStream_t stream) {
+            asked.device = small;
+            kernel_.launch(asked, stream);
+        };
+        EXPECT_EQ(attend(problem, values, {}), attend_poisoned(problem, values, plan.scratch_bytes, launch)) << dim;
+    }
+}
+
 TEST_P(SplitHalf, GivesTheSameBytesAHundredTimes) {
     const Problem problem = with_heads(causal_problem(2, 6000, 128), 2, 16, 4);
     const std::vector<float> values = values_of(problem);

@@ -26,7 +26,7 @@ void launch_wgmma_ring(const Args& args, const Device& device, cudaStream_t stre
 void launch_wgmma_ahead(const Args& args, const Device& device, cudaStream_t stream);
 
 // mma.sync, few query rows: the keys of a sequence cut into parts. Takes lengths.
-Plan plan_split(const Problem& problem);
+Plan plan_split(const Problem& problem, const Device& device);
 void launch_split(const Launch& launch, cudaStream_t stream);
 
 // Why the problem has too many rows for any of them; empty: it has not.

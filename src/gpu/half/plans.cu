@@ -35,9 +35,9 @@ Plan plan_wgmma_half(const Problem& problem, const Device&) {
 }
 
 // The choice depends on the sizes of one head alone: in a larger batch, or on another card, a row has the same bytes.
-Plan plan_split_half(const Problem& problem, const Device&) {
+Plan plan_split_half(const Problem& problem, const Device& device) {
     constexpr int64_t kFewQueries = 16; // most of a tile of the other kernels would be padding
-    Plan plan = half_forward::plan_split(problem);
+    Plan plan = half_forward::plan_split(problem, device);
     plan.pays = problem.by_lengths || problem.queries <= kFewQueries;
     return plan;
 }

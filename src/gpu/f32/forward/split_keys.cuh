@@ -72,9 +72,9 @@ struct WarpRow {
     float lane_sum;              // in lanes 0, 4, ...: the eight running sums
     bool changed;                // the reference, after the first tile
 
+    // For a key after the last that the row sees, the difference is below 0 and wraps.
     __device__ __forceinline__ bool sees(int key, int window) const {
-        return static_cast<unsigned>(seen - 1 - key) <
-               static_cast<unsigned>(window); // a later key is below 0, and wraps
+        return static_cast<unsigned>(seen - 1 - key) < static_cast<unsigned>(window);
     }
     __device__ __forceinline__ void keep_first(const Reference& first) {
         first_M = first.M;
@@ -245,7 +245,7 @@ private:
         if (item < items) {
             const int key = (first_segment + item / 2) * kSegmentKeys;
             if (item % 2 == 0) find_pages(key);
-            // By value, field by field: a choice between the two objects would keep them in local memory.
+            // Chosen field by field: a choice between the two objects would keep them in local memory.
             const bool is_k = item % 2 == 0;
             const Source source{is_k ? k_.at : v_.at, is_k ? k_.stride : v_.stride, is_k ? k_.page : v_.page};
             copy_segment(memory_.stages[item % T::kStages], source, key, keys_ - key);

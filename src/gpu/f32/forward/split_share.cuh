@@ -188,7 +188,7 @@ __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int
     return share;
 }
 
-// Of all shares, with a unit in the place of the first. All threads of the block call it.
+// All shares, and the unit with this index as the first unit; no block's share. All threads of the block call it.
 __device__ __forceinline__ Share share_of_unit(const Args& args, int64_t index, int64_t blocks) {
     const auto units = static_cast<int>(args.units_of_batch());
     const auto batch = static_cast<int>(index / units);

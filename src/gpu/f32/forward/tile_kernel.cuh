@@ -239,8 +239,8 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
                 if (Choices::kWoven) v_copy.template next_rows<kCount>(v_rows, block * kCount);
             });
-            // The last tiles, and before the last row's window the first: a row of the block does not see all of their
-            // keys, or may not.
+            // Whether a row of the block may not see all keys of the tile: in the last tiles, and in the first ones, up
+            // to where the last row's window begins.
             const bool ragged = keys < T::kKeys + (kMasked ? T::kRows - 1 : 0) || (kMasked && keys > args.sight.window);
             TileSight<T, kMasked> sight{keys, static_cast<unsigned>(args.sight.window)};
             if constexpr (kMasked) {

@@ -25,13 +25,12 @@ __device__ __forceinline__ float largest_across(float x) {
     return x;
 }
 
-// How many of a tile's keys the rows of a team see, always the first ones: its first row so many and, under the causal
-// mask, each row one more than the row before, of which a window has the last. What they do not see comes after the
-// last key, or is hidden.
+// Which of a tile's keys the rows of a team see: the team's first row those before key `first` and, under the causal
+// mask, each row one more than the row before. Of these keys a row sees the last `window`.
 template <class T, bool kMasked>
 struct TileSight {
     int first;
-    unsigned window = 0; // under a mask
+    unsigned window = 0; // under a mask; elsewhere not read
 
     // The weight of a thread's row i and key j.
     __device__ __forceinline__ bool sees(const Position& at, int i, int j) const {

@@ -6,10 +6,12 @@
 //           it itself and waits for no other warp; the four are added up in shared memory at the end.
 // Memory    Each warp has a ring of tiles of K and V. Partial sums of O are float32 in scratch memory, only for rows
 //           that exist and that see more than one part; other rows are written at once.
-// Overlap   Two tiles of each of a multiprocessor's eight warps are on their way while a third is computed. The longest
-//           parts begin first, so that blocks end together.
+// Overlap   Two tiles of each of a multiprocessor's eight warps are on their way while a third is computed; for d >
+// 128,
+//           one tile of each of four warps. The longest parts begin first, so that blocks end together.
 // Order     Tiles of a warp, warps of a part and parts of a sequence are added up by their positions alone.
-// Limits    More than 32 rows (d > 128: 16) that share keys read them again, from the L2 cache.
+// Limits    More than 32 rows (d > 128: 16) that share keys read them again, from the L2 cache. Where a block may have
+//           less than 102 to 132 KiB of shared memory, rings are a stage shorter: with d > 128, no copy runs ahead.
 // No help   Rows brought by the copy engine, a copy each: 0.0 % where the card is full, and a third to twice as long
 //           where it is not or d is 64. Three blocks of two stages -11 %, one block of six stages -11 %.
 #include <algorithm>
@@ -20,6 +22,9 @@
 
 namespace hw4::gpu::half_forward {
 namespace {
+
+// Queries of a head at a time. More of them fill any card already, and would only need more scratch memory.
+constexpr int64_t kMostQueries = 128;
 
 // What the sums of a part are to be multiplied by where another has a larger top.
 __device__ __forceinline__ float factor_of(float top, float most, float scale) {
@@ -186,18 +191,28 @@ __global__ void __launch_bounds__(kMmaThreads) split_fold_kernel(const __grid_co
 #endif
 }
 
+// One stage less where a block may have 99 KiB of shared memory. A row's bytes do not depend on the stages.
+template <class Number, int kDim, class Work>
+auto with_stages(int64_t rows, const Device& device, const Work& work) {
+    using One = SplitTile<Number, kDim, 1>;
+    if (device.shared_bytes < sizeof(typename One::Memory))
+        return work(SplitTile<Number, kDim, 1, One::kStages - 1, 1>());
+    if constexpr (kDim < 256)
+        if (rows > One::kRows) return work(SplitTile<Number, kDim, 2>());
+    return work(One());
+}
+
 template <class Number, class Work>
-auto with_rows(int64_t dim, int64_t rows, const Work& work) {
-    if (dim > 128) return work(SplitTile<Number, 256, 1>());
-    if (dim > 64) return rows > 16 ? work(SplitTile<Number, 128, 2>()) : work(SplitTile<Number, 128, 1>());
-    return rows > 16 ? work(SplitTile<Number, 64, 2>()) : work(SplitTile<Number, 64, 1>());
+auto with_dim(int64_t dim, int64_t rows, const Device& device, const Work& work) {
+    if (dim > 128) return with_stages<Number, 256>(rows, device, work);
+    return dim > 64 ? with_stages<Number, 128>(rows, device, work) : with_stages<Number, 64>(rows, device, work);
 }
 
 template <class Work>
-auto with_tile(const Problem& problem, const Work& work) {
+auto with_tile(const Problem& problem, const Device& device, const Work& work) {
     const int64_t rows = problem.heads / problem.kv_heads * problem.queries;
-    return problem.element == Element::bf16 ? with_rows<Bf16>(problem.dim, rows, work)
-                                            : with_rows<Fp16>(problem.dim, rows, work);
+    return problem.element == Element::bf16 ? with_dim<Bf16>(problem.dim, rows, device, work)
+                                            : with_dim<Fp16>(problem.dim, rows, device, work);
 }
 
 template <class T>
@@ -234,19 +249,25 @@ SplitArgs split_args(const Launch& launch) {
 } // namespace
 
 void launch_split(const Launch& launch, cudaStream_t stream) {
-    with_tile(launch.problem, [&](auto tile) { launch_tile<decltype(tile)>(split_args(launch), stream); });
+    const int64_t end = launch.first_query + launch.queries();
+    Launch part = launch;
+    for (; part.first_query < end; part.first_query += kMostQueries) {
+        part.end_query = std::min(part.first_query + kMostQueries, end);
+        with_tile(launch.problem, launch.device,
+                  [&](auto tile) { launch_tile<decltype(tile)>(split_args(part), stream); });
+    }
 }
 
-Plan plan_split(const Problem& problem) {
-    return with_tile(problem, [&](auto tile) {
+Plan plan_split(const Problem& problem, const Device& device) {
+    return with_tile(problem, device, [&](auto tile) {
         using T = decltype(tile);
         Plan plan;
-        const int64_t rows = problem.units() * problem.queries;
+        const int64_t rows = problem.units() * std::min(problem.queries, kMostQueries);
         constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
         plan.why_not = why_too_long(problem);
         if (plan.why_not.empty() && rows > kMostBlocks)
-            plan.why_not =
-                "takes up to " + std::to_string(kMostBlocks) + " query rows, this case has " + std::to_string(rows);
+            plan.why_not = "takes up to " + std::to_string(kMostBlocks) + " query rows at a time, this case has " +
+                           std::to_string(rows);
         plan.shared_bytes = sizeof(typename T::Memory);
         const int64_t parts = plan.why_not.empty() ? parts_of(static_cast<int>(problem.keys)) : 0;
         if (parts > 1)
