@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 
-# Files of which the program is no longer there. They carry the commit that they were measured at, and the report is
-# built from them until its figures are taken again. tilings: every size of the tiles of register_rows. The others have
-# times of PyTorch beside ours; only `python -m hw4.neighbours` takes such times now.
-HISTORICAL = ("tilings", "kernels", "kernels_fixed", "rounds", "half_rounds", "half_backward", "half_lengths", "lengths",
-              "values", "causal", "backward", "cpu", "cpu_contracts", "lab5", "lab5_sweep", "cs336_attention",
-              "cs336_flash", "warmups")
-
 # PyTorch's implementation and the type of its numbers, by the names in the files of errors.
 PEERS = {"flash2 bf16": ("flash2", "bf16"), "cudnn bf16": ("cudnn", "bf16"), "flash2 fp16": ("flash2", "fp16"),
          "efficient": ("efficient", "float32"), "naive": ("naive", "float32"), "naive tf32": ("naive", "tf32")}
 
 HALF_LADDER = ("64,8192,64", "32,8192,128")
 FIXED16_LADDER = ("4,16384,64", "4,16384,128")
+# B, H, N, d of the results table, and of the sections about Lab5 and CS336.
+RESULTS, T28 = ("4,16,8192,64", "2,16,8192,128"), "4,1,16384,64"
+LAB5 = ("32,32,512,64", "16,32,1024,64", "4,32,4096,64", "1,32,16384,64")
+CS336_SHORT, CS336_FLASH = ("8,1,256,64", "8,1,1024,64", "8,1,4096,64"), ("1,1,1024,64", "1,1,8192,64", "1,1,65536,64")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,19 +33,53 @@ def profile(what, *words):
     return Step(what, "profile", {"words": words})
 
 
+def ladder(what, contract, shapes, passes="forward"):
+    return Step(what, "ladder", {"contract": contract, "shapes": shapes, "passes": passes, "runs": 20})
+
+
+def sweep(what, *runs):
+    """Each run is the words of one `hw4 bench`."""
+    return Step(what, "sweep", {"runs": runs, "device": "gpu"})
+
+
+def beside(section, dtype, contracts, peers, cells, *passes, regime="sustained"):
+    return [{"section": section, "dtype": dtype, "contracts": contracts, "peers": peers, "cells": cells, "passes": name,
+             "regime": regime} for name in passes]
+
+
+BOTH_WAYS = ("forward", "backward")
+LAB5_BASE = ("--batch_size", "16", "--seq_len", "1k", "--num_heads", "32", "--emb_dim", "2048", "--repeats", "10")
+LAB5_IMPLS = ("--impl", "f32,fixed,fixed16,bf16,fp16")
+
 STEPS = {
-    "half_ladder": Step("the kernels of bf16 from tensors of its type", "ladder",
-                        {"contract": "bf16", "shapes": HALF_LADDER, "runs": 10}),
-    "steps": Step("whole runs of t28, one thing changed at a time", "steps",
-                  {"shapes": ("t28",), "streams": 4, "device": "gpu", "runs": 7}),
+    "beside": Step("hw4 beside PyTorch's attention, in turns (python -m hw4.neighbours)", "beside", {
+        "rounds": 7, "runs": (
+        *beside("results", "float32", ("f32",), ("efficient",), RESULTS, *BOTH_WAYS),
+        *beside("results", "float32", ("fixed", "fixed16"), ("efficient",), (*RESULTS, T28), "forward"),
+        *beside("results", "float32", ("f32",), ("efficient",), (T28,), "forward"),
+        *beside("results", "bf16", ("bf16",), ("cudnn", "fa2"), RESULTS, *BOTH_WAYS),
+        *beside("results", "bf16", ("bf16", "fixed16"), ("cudnn", "fa2"), (T28,), "forward"),
+        *beside("results", "fp16", ("fp16",), ("cudnn", "fa2"), RESULTS, *BOTH_WAYS),
+        *beside("power", "bf16", ("bf16",), ("cudnn", "fa2"), RESULTS[1:], "forward", regime="burst"),
+        *beside("lab5", "fp16", ("fp16",), ("naive", "fa2", "cudnn"), LAB5, *BOTH_WAYS, "both"),
+        *beside("cs336", "float32", ("f32",), ("naive",), CS336_SHORT, *BOTH_WAYS),
+        *beside("cs336", "bf16", ("bf16",), ("fa2",), CS336_FLASH, *BOTH_WAYS))}, ("all", "lib")),
+    "ladder": ladder("the kernels of f32", "f32", ("t28", "t29")),
+    "fixed_ladder": ladder("the kernels of fixed", "fixed", ("t28", "t29", "t11", "4,16384,128")),
+    "fixed16_ladder": ladder("the kernels of fixed16", "fixed16", FIXED16_LADDER),
+    "half_ladder": ladder("the kernels of bf16 from tensors of its type", "bf16", HALF_LADDER),
+    "backward_ladder": ladder("the kernels of f32's backward", "f32", ("4,4096,64",), "backward"),
+    "cpu": Step("every contract on the CPU", "cpu", {"case": "t20", "runs": 7}, gpu=False),
+    "ablation": Step("the fastest kernels with one thing taken out of each (report/variants.py)", "ablation",
+                     {"runs": 20}),
+    "warp_timeline": Step("what each group of warps of wgmma_bf16 does when (report/variants.py)", "warp_timeline",
+                          {"shape": HALF_LADDER[0]}),
     "profile_ladder": profile("the counters of every kernel on t28", "--case", "t28", "--kernel", "all"),
     "profile_cases": profile("the counters of three kernels on cases of growing N", "--case", "t02", "t04", "t06",
                              "t08", "t10", "t18", "t20", "t26", "t28", "--kernel", "padded_tiles", "register_rows",
                              "chosen"),
     "profile_fixed": profile("the counters of every kernel of the contract fixed on t28", "--contract", "fixed",
                              "--case", "t28", "--kernel", "all"),
-    "fixed16_ladder": Step("the kernels of the contract fixed16", "ladder",
-                           {"contract": "fixed16", "shapes": FIXED16_LADDER, "runs": 10}),
     "profile_fixed16": profile("the counters of every kernel of the contract fixed16", "--contract", "fixed16",
                                "--case", *FIXED16_LADDER, "--kernel", "all"),
     "profile_half": profile("the counters of every kernel of the contract bf16", "--contract", "bf16", "--case",
@@ -71,6 +102,20 @@ STEPS = {
                    "variants": {"1 stream": ("--streams", "1"), "linear copies": ("--copies", "linear")},
                    "memory_of": "t22", "trace_of": "t22", "trace_streams": (4, 1), "device": "gpu", "runs": 5},
                   ("all", "references"), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
+    # Where an option stands twice, the last one counts.
+    "lab5": sweep("Lab5: hw4 over batch, heads, width and length, and its memory",
+                  (*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", "--batch_size", "4,8,16,32,64"),
+                  (*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", "--num_heads", "8,16,64"),
+                  (*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", "--emb_dim", "512,1k,4k"),
+                  *((*LAB5_BASE, *LAB5_IMPLS, "--causal=both", "--batch_size", str(16384 // tokens), "--seq_len",
+                     str(tokens)) for tokens in (512, 1024, 2048, 4096, 8192, 16384))),
+    "cs336_attention": sweep("CS336: the grid of attention within 8 GiB, with the scores in memory and without",
+                             ("--impl", "naive,f32", "--memory_limit", "8G", "--batch_size", "8", "--num_heads", "1",
+                              "--emb_dim", "16,32,64,128", "--seq_len", "256,1k,4k,8k,16k", "--repeats", "10", "--limit",
+                              "0.3")),
+    "warmups": sweep("CS336: samples after 0, 1, 2 and 5 launches before",
+                     *(("--impl", "f32", "--batch_size", "8", "--num_heads", "1", "--emb_dim", "64", "--seq_len", "4k",
+                        "--repeats", "10", "--passes", "forward", "--warmup", str(count)) for count in (0, 1, 2, 5))),
     "memory": Step("CS336: memory over time, with the scores and without", "memory",
                    {"words": ("--impl", "naive,f32", "--memory_limit", "8G", "--repeats", "3", "--limit", "0.3",
                               "--batch_size", "8", "--num_heads", "1", "--emb_dim", "64", "--seq_len", "8k,16k"),

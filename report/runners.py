@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "judge"), str(ROOT / "profile")]
 
 import exact  # noqa: E402 (the path to others is set above)
+import variants  # noqa: E402
 from case_table import read_plain_cases, select  # noqa: E402
 from cells import PEERS  # noqa: E402
 from document import Document, Failed, say  # noqa: E402
@@ -38,6 +39,7 @@ PATIENCE = 600  # seconds for one run of a program
 SLOW_SAMPLE = 0.05  # seconds; slower samples of a kernel are fewer
 # What each goal of make builds, and in which folder.
 PROGRAMS = {"all": (("bin", "hw4"), ("bin", "seq"), ("bin", "testcases/generate")), "hw4-mpi": (("build", "hw4_mpi"),),
+            "lib": (("build", "libhw4.so"),),
             "references": (("build", "reference/context_only"), ("build", "reference/plain_copy"))}
 
 
@@ -141,21 +143,21 @@ def hw4_under(contract):
 # ---- Kernels alone
 
 
-def ladder(bench, contract, shapes, runs):
+def ladder(bench, contract, shapes, passes, runs):
     """Every kernel of a contract, under bf16 and fp16 from tensors of that type."""
     document, lines = bench.open(contract=contract, runs=runs, ladder=[]), []
     element = contract if contract in ("bf16", "fp16") else "float32"
     for problem in problems_of(shapes):
         told = bench.bench_rows("--device", "gpu", "--impl", contract, "--dtype", element, "--kernel", "all", "--passes",
-                                "forward", "--kind", "uniform", "--repeats", runs, "--limit", runs * SLOW_SAMPLE,
+                                passes, "--kind", "uniform", "--repeats", runs, "--limit", runs * SLOW_SAMPLE,
                                 "--quiet", "--shape", problem.text)
         cells = [row["hw4"] for row in told["results"]]
         wrong = [cell for cell in cells if cell["status"] == "failed"]
         measured = [cell for cell in cells if cell["status"] == "ok"]
         if wrong or not measured:
             raise Failed(f"hw4 bench: {contract}: {(wrong or cells)[0]['reason']}")
-        lines += [{**problem.sizes, **{name: cell["forward"][name] for name in (
-            "kernel", "flop", "scratch_bytes", "launches")}, "seconds": cell["forward"]["samples"], "elements": element,
+        lines += [{**problem.sizes, **{name: cell[passes][name] for name in (
+            "kernel", "flop", "scratch_bytes", "launches")}, "seconds": cell[passes]["samples"], "elements": element,
             "device": told["machine"]["name"], "cuda": told["machine"]["cuda"]} for cell in measured]
         document.write(ladder=lines)
 
@@ -304,60 +306,6 @@ def start_up(bench, runs):
     return {"wall_seconds": seconds, "outside_steps_seconds": seconds - inside, "steps": steps.splitlines()}
 
 
-FOR_FEW_QUERIES = "split_keys"  # no step of the ladder: hw4 takes it for other cases
-PITCHED_FROM = "padded_tiles"  # rows are padded in global memory from the kernel on that pads them in shared memory
-
-
-def steps_of(kernels, most_streams):
-    """From the baseline to the default with one thing changed at a time."""
-    found, copies = [], "linear"
-
-    def add(label, kernel, streams=1):
-        found.append({"label": label, "kernel": kernel, "streams": streams, "copies": copies, "seconds": [],
-                      "kernel_seconds": []})
-
-    for kernel in kernels:
-        add(kernel, kernel)
-        if kernel == PITCHED_FROM:
-            copies = "2d"
-            add(f"{kernel}, 2-D copies", kernel)
-    add(f"{kernels[-1]}, {most_streams} streams", kernels[-1], most_streams)
-    return found
-
-
-def steps(bench, shapes, streams, device, runs):
-    """Whole runs of hw4 on one case by every kernel of the ladder, in turns; what the card refuses is left out."""
-    case, = plain_cases(shapes)
-    listing = listing_of(bench.hw4)
-    ladder_of = (device, "forward", listing.contracts[0].name)
-    kernels = [kernel.name for kernel in listing.kernels
-               if (kernel.device, kernel.operation, kernel.contract) == ladder_of and kernel.name != FOR_FEW_QUERIES]
-    if not kernels:
-        raise Failed(f"this hw4 has no kernels of the {device}", NO_GPU)
-    found, left_out = steps_of(kernels, streams), []
-    document = bench.open(runs=runs, case=case.name, batches=case.batches, tokens=case.tokens, dim=case.dim,
-                          flop=case.flops)
-    paths = bench.case_file(case), bench.cases / "out"
-    for turn in range(runs):
-        for step in there_and_back(found, turn):
-            paths[1].unlink(missing_ok=True)
-            try:
-                seconds, told = bench.report_of("--device", device, "--kernel", step["kernel"], "--streams",
-                                                step["streams"], "--copies", step["copies"], *paths)
-            except RunFailed as failure:
-                if failure.status != REFUSED or turn > 0:
-                    raise
-                left_out.append({"label": step["label"], "why": str(failure)})
-                found = [other for other in found if other is not step]
-                continue
-            if turn == 0:
-                check_bytes(case, paths[1], step["label"])
-            step["seconds"].append(seconds)
-            step["kernel_seconds"].append(told["kernel_seconds"])
-        document.write(steps=found, left_out=left_out)
-    paths[1].unlink(missing_ok=True)
-
-
 ASSUMED_RATE = 12e9  # FLOP/s of seq; only to choose how much is measured
 ENOUGH_SECONDS = 0.5
 SHORT_SECONDS, SHORT_RUNS = 1.5, 3
@@ -417,22 +365,76 @@ OF_A_PASS = ("status", "reason", "wanted_bytes", "free_bytes", "kernel", "revisi
              "clock_mhz", "power_w")
 
 
+def records_of(results):
+    """The settings that all rows share stand once, and each row has what tells it from the others and what was
+    measured."""
+    rows = [row["hw4"] for row in results]
+    settings = {name: value for name, value in rows[0]["parameters"].items()
+                if all(row["parameters"][name] == value for row in rows)}
+    return {"settings": settings, "rows": [
+        {**{name: value for name, value in row["parameters"].items() if name not in settings},
+         **{name: {field: row[name][field] for field in OF_A_PASS if row[name].get(field) is not None}
+            for name in PASSES}} for row in rows]}
+
+
+def sweep(bench, runs, device):
+    document, results = bench.open(), []
+    for words in runs:
+        told = bench.bench_rows("--device", device, *words)
+        results += told["results"]
+        document.write(hw4_version=told["hw4_version"], measured_on=told["machine"], **records_of(results))
+
+
 def memory(bench, words, device):
-    """What each pass takes and gives back. The settings that all rows share stand once, and each row has what tells it
-    from the others and what was measured."""
+    """What each pass takes and gives back."""
     document = bench.open()
     with tempfile.TemporaryDirectory() as folder:
         snapshot = Path(folder) / "memory.pickle"
         told = bench.bench_rows("--device", device, *words, "--memory", snapshot)
         tracks = tracks_of(PlainUnpickler(io.BytesIO(snapshot.read_bytes())).load())
-    rows = [row["hw4"] for row in told["results"]]
-    settings = {name: value for name, value in rows[0]["parameters"].items()
-                if all(row["parameters"][name] == value for row in rows)}
-    records = [{**{name: value for name, value in row["parameters"].items() if name not in settings},
-                **{name: {field: row[name][field] for field in OF_A_PASS if row[name].get(field) is not None}
-                   for name in PASSES}} for row in rows]
-    document.write(hw4_version=told["hw4_version"], measured_on=told["machine"], settings=settings, rows=records,
+    document.write(hw4_version=told["hw4_version"], measured_on=told["machine"], **records_of(told["results"]),
                    tracks=tracks)
+
+
+def cpu(bench, case, runs):
+    """The kernel that the CPU takes for each contract, warm and in memory."""
+    document, records = bench.open(case=case, runs=runs), []
+    for contract in bench.contracts(by_bound=True):
+        told = bench.bench_rows("--device", "cpu", "--impl", contract.name, "--passes", "forward", "--kind", "uniform",
+                                "--repeats", runs, "--shape", case)
+        row = told["results"][0]["hw4"]
+        if row["status"] != "ok":
+            raise Failed(f"hw4 bench: {contract.name}: {row['reason']}")
+        records.append({"contract": contract.name, "threads": os.cpu_count(), "seconds": row["forward"]["samples"],
+                        **{name: row["forward"][name] for name in ("kernel", "flop")}})
+        document.write(cases=records)
+
+
+# ---- Beside PyTorch
+
+
+def beside(bench, rounds, runs):
+    """Each run is one `python -m hw4.neighbours`, which takes hw4 and the peers in turns."""
+    need_torch()
+    document, rows = bench.open(rounds=rounds), []
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "HW4_LIBRARY": str(bench.libhw4)}
+    for run in runs:
+        told = neighbours(environment, rounds, run)
+        rows += [{**{name: run[name] for name in ("section", "dtype", "passes", "regime")}, **row}
+                 for row in told.pop("rows")]
+        document.write(torch=told["torch"], device=told["device"], hw4_version=told["hw4"], rows=rows)
+
+
+def neighbours(environment, rounds, run):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.json"
+        lists = [word for name in ("contracts", "peers", "cells") for word in (f"--{name}", *run[name])]
+        done = subprocess.run([sys.executable, "-m", "hw4.neighbours", *lists, "--dtype", run["dtype"], "--passes",
+                               run["passes"], "--regime", run["regime"], "--rounds", str(rounds), "--json", path],
+                              env=environment, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise RunFailed(f"python -m hw4.neighbours ended with {done.returncode}", done.returncode)
+        return json.loads(path.read_text())
 
 
 class PlainUnpickler(pickle.Unpickler):
@@ -500,4 +502,5 @@ def collectives(bench, ranks, sizes, rules, devices, gradients):
 
 
 RUNNERS = {function.__name__: function for function in (
-    ladder, profile, accuracy, distributions, files, steps, sequential, memory, accumulate, collectives)}
+    ladder, profile, accuracy, distributions, files, sequential, sweep, memory, cpu, beside, accumulate, collectives)}
+RUNNERS |= {"ablation": variants.ablation, "warp_timeline": variants.warp_timeline}

@@ -1,5 +1,4 @@
-"""What the builder expects of each file in report/data, checked when it is read: what comes after can rely on it. Of a
-file that is not measured again (cells.HISTORICAL) only what all files have is checked.
+"""What the builder expects of each file in report/data, checked when it is read: what comes after can rely on it.
 
 A schema is a type (number, positive, whole, text, flag, anything); a list [schema] of any length; a dict of
 fields that must be there, more may be; some(schema), a list that is not empty; each(schema), an object with any fields;
@@ -91,22 +90,25 @@ TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
 
 # What all rows of a measurement by several ranks have.
 BY_RANKS = {"device": text, "ranks": whole, "cards": whole, "shares_cards": flag, "status": text, "samples": [positive]}
+SWEEP = {**COMMON, "settings": each(anything),
+         "rows": some({"impl": text, "forward": PASS, "backward": PASS, "forward_backward": PASS})}
 DOCUMENTS = {
-    "kernels.json": COMMON,
-    "kernels_fixed.json": COMMON,
-    "lengths.json": COMMON,
-    "tilings.json": COMMON,
-    "files.json": {
-        **COMMON, "runs": whole,
-        "cases": some({"name": text, "seconds": each(SAMPLES), "stages": RUN}),
-        "memory": {"case": text, "hw4_bytes": whole, "context_bytes": whole, "beyond_bytes": whole},
-        "start_up": {"return": {"outside_steps_seconds": number, "steps": some(text)}}},
-    "t22_streams4.trace.json": TRACE,
-    "t22_streams1.trace.json": TRACE,
-    "steps.json": {
-        **COMMON, "case": text,
-        "steps": some({"label": text, "kernel": text, "streams": whole, "copies": text, "seconds": SAMPLES,
-                       "kernel_seconds": SAMPLES})},
+    "beside.json": {**COMMON, "torch": text, "device": text, "rounds": whole, "rows": some({
+        "section": text, "regime": text, "dtype": text, "passes": text, "cell": [whole], "contract": text, "peer": text,
+        "causal": flag})},
+    **{f"{name}ladder.json": {**COMMON, "contract": text, "ladder": LADDER}
+       for name in ("", "fixed_", "fixed16_", "half_", "backward_")},
+    "cpu.json": {**COMMON, "case": text, "cases": some({"contract": text, "kernel": text, "threads": whole,
+                                                        "flop": positive, "seconds": SAMPLES})},
+    "ablation.json": {**COMMON, "cells": some({"kernel": text, "without": text, "shape": text, "flop": positive,
+                                               "seconds": SAMPLES})},
+    "warp_timeline.json": {**COMMON, "kernel": text, "shape": text, "phases": some(text),
+                           "marks": some({"group": whole, "phase": whole, "clock": whole})},
+    "profile_ladder.json": PROFILE,
+    "profile_cases.json": PROFILE,
+    "profile_fixed.json": PROFILE,
+    "profile_fixed16.json": PROFILE,
+    "profile_half.json": PROFILE,
     "accuracy.json": {
         **COMMON, "torch": text,
         "cases": some({**SHAPE, "name": text,
@@ -115,41 +117,38 @@ DOCUMENTS = {
         **COMMON, "torch": text, "distributions": each(text),
         "cases": some({**SHAPE, "distribution": text,
                        "errors": {"hw4": ERRORS, "hw4_fixed": ERRORS, "efficient": ERRORS, "naive": ERRORS}})},
-    "rounds.json": COMMON,
     "half_errors.json": {
         **COMMON, "torch": text, "distributions": each(text),
         "cases": some({**SHAPE, "distribution": text,
                        "errors": {who: HALF_ERRORS for who in
                                   ("hw4", "hw4_fixed", "hw4_fixed16", "hw4_bf16", "hw4_fp16", "efficient",
                                    "flash2 bf16", "cudnn bf16", "flash2 fp16", "naive tf32")}})},
-    "half_rounds.json": COMMON,
-    "half_backward.json": COMMON,
-    "half_lengths.json": COMMON,
-    "half_ladder.json": {**COMMON, "contract": text, "ladder": LADDER},
-    "profile_half.json": PROFILE,
-    "fixed16_ladder.json": {**COMMON, "contract": text, "ladder": LADDER},
-    "profile_fixed16.json": PROFILE,
-    **{f"{name}.json": COMMON for name in ("lab5", "lab5_sweep", "cs336_attention", "cs336_flash", "warmups")},
+    "sequential.json": {
+        **COMMON, "cases": some({**SHAPE, "name": text, "flop": positive, "measured_batches": whole,
+                                 "seconds": SAMPLES})},
+    "files.json": {
+        **COMMON, "runs": whole,
+        "cases": some({"name": text, "seconds": each(SAMPLES), "stages": RUN}),
+        "memory": {"case": text, "hw4_bytes": whole, "context_bytes": whole, "beyond_bytes": whole},
+        "start_up": {"return": {"outside_steps_seconds": number, "steps": some(text)}}},
+    "t22_streams4.trace.json": TRACE,
+    "t22_streams1.trace.json": TRACE,
+    **{f"{name}.json": SWEEP for name in ("lab5", "cs336_attention", "warmups")},
     "memory.json": {
-        **COMMON, "settings": each(anything),
-        "rows": some({"forward": PASS, "backward": PASS, "forward_backward": PASS}),
-        "tracks": some({"cell": text, "pass": text,
-                        "events": some({"microseconds": number, "purpose": text, "bytes": whole, "taken": whole})})},
+        **SWEEP, "tracks": some({
+            "cell": text, "pass": text,
+            "events": some({"microseconds": number, "purpose": text, "bytes": whole, "taken": whole})})},
     "accumulate.json": {**COMMON, "by_device": each(SUMS)},
     "collectives.json": {
         **COMMON, "allreduce": some({**BY_RANKS, "via": text, "size": whole}),
         "gradients": some({**BY_RANKS, "model": text, "way": text, "bytes": whole, "calls": whole})},
-    "values.json": COMMON,
-    "causal.json": COMMON,
-    "backward.json": COMMON,
-    "cpu.json": COMMON,
-    "cpu_contracts.json": COMMON,
-    "sequential.json": {
-        **COMMON, "cases": some({**SHAPE, "name": text, "measured_batches": whole, "seconds": SAMPLES})},
-    "profile_ladder.json": PROFILE,
-    "profile_cases.json": PROFILE,
-    "profile_fixed.json": PROFILE,
+    # Not measured here: what others have published.
+    "published.json": {"source": text, "where": text, "gpu": text, "type": text,
+                       "rates": some({"tokens": whole, "dim": whole, "tflops": positive}),
+                       "ablation": some({"what": text, "tflops": positive})},
 }
+# What is left out of the report until it is there.
+OPTIONAL = ("beside.json", "ablation.json", "warp_timeline.json")
 
 
 def check(value, schema, file, place=""):

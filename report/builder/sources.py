@@ -1,4 +1,5 @@
-"""What the report says of the code it takes from the code: the kernels' ideas, and the sizes of tiles and buffers."""
+"""What the report says of the code it takes from the code: the kernels' ideas, some of their lines, and the sizes of
+tiles and buffers."""
 from __future__ import annotations
 
 import re
@@ -84,5 +85,73 @@ def no_help(kernel) -> str:
 def idea(kernel) -> str:
     table = ideas()
     if kernel not in table:
-        raise Failed(f"kernels.json: ladder: {kernel} is not in the table of src/gpu/kernels.cu")
+        raise Failed(f"{kernel} is not in the table of src/gpu/kernels.cu")
     return table[kernel].replace(" x ", " × ")
+
+
+# ---- Lines of code
+
+F32, FIXED, FIXED16 = "src/gpu/f32/forward/", "src/gpu/fixed/forward/", "src/gpu/fixed16/forward/"
+HALF, BACKWARD = "src/gpu/half/forward/", "src/gpu/f32/backward/"
+
+# The lines that make a rung what it is: file, a text of the first line, a text of the last one.
+EXCERPTS = {
+    "plain_rows": (F32 + "plain_rows.cu", "const float* k = m.k + ", "s += block;\n            }"),
+    "shared_tiles": (F32 + "row_rungs.cu", "const auto load_chunks = [&]",
+                     "__syncthreads(); // kv is complete; before the first key so is q\n    };"),
+    "padded_tiles": (F32 + "row_rungs.cu", "// For the scores lane j reads kv[j][t]", "kKeyFloats = kTile +"),
+    "coalesced_tiles": (F32 + "row_rungs.cu", "const int row = T::kCoalesced",
+                        "matrix.first[static_cast<size_t>(first_row"),
+    "unrolled_tiles": (F32 + "row_rungs.cu", "__device__ __forceinline__ void add_values(",
+                       "o = fused(p[j], v[j][column], o);\n}"),
+    "register_rows": (F32 + "row_rungs.cu", "{ return running_[chunk]; }", "float totals_[kChunks] = {};\n};"),
+    "register_tiles": (F32 + "register_tile.cuh", "__device__ __forceinline__ void outer_by_columns(",
+                       "acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);\n        }\n}"),
+    "async_tiles": (F32 + "tile_copies.cuh", "__device__ __forceinline__ void copy_in(",
+                    "*pointer_to(to) = there ? *reinterpret_cast<const float*>(from) : 0.0f;\n    }\n}"),
+    "woven_tiles": (F32 + "register_tile.cuh", "const auto round = [&](bool from_zero)",
+                    "Steps::multiply(acc, f.a[u % 2], f.b[u % 2], from_zero && u == 0);\n        }"),
+    "drawn_tiles": (F32 + "tile_pieces.cuh", "const unsigned drawn = draws.drawn;",
+                    "draws.queue.ends[part - 1], draws"),
+    "mma_groups": (FIXED + "mma_groups.cu", "multiply<kSigned>(l0, a[2], b[2][0]",
+                   "multiply<kSigned>(l2, a[0], b[2][0]"),
+    "wgmma_group": (FIXED + "wgmma_kernel.cuh", "P::template high<true>(s.l, q.plus(2 * kPlane), k);",
+                    "P::low(s.l, q.plus(at), k.plus(2 * kPlane + at));\n    }"),
+    "wgmma_groups": (FIXED + "wgmma_kernel.cuh", "using Alone32 =", "using Joint128 ="),
+    "wgmma_shares": (FIXED + "wgmma_shares.cu", "void launch_wgmma_shares(",
+                     "launch_shares<Joint128>(launch, stream);\n    }\n}"),
+    "table_pairs": (FIXED16 + "table_powers.cuh", "uint32_t weight_word(float exponent, int more) {",
+                    "fixed16::weight_at(n, entry(n)) + more);\n    }"),
+    "mma_pairs": (FIXED16 + "powers.cuh", "float of(float x) {", "return y;\n    }"),
+    "wgmma_pairs": (FIXED16 + "wgmma_kernel.cuh", "for (uint32_t at = 0; at < T::kDim; at += kStepBytes)",
+                    "commit_products();"),
+    "mma_bf16": (HALF + "mma_half.cu", "load_matrices<false>(a, &memory.queries[warp_row",
+                 "Number::multiply(s + key / 2 + 4, a, b[2], b[3]);\n            }"),
+    "wgmma_stage": (HALF + "wgmma_kernel.cuh", "for (int tile = tiles - 1; tile >= 0; --tile) {\n            wait_for_keys();",
+                    "begin_values();\n            end_values();\n        }"),
+    "wgmma_ring": (HALF + "wgmma_kernel.cuh", "wait_for_phase(released, static_cast<int>(turn.phase ^ 1));",
+                   "turn = turn.plus<T::kStages>(1);"),
+    "wgmma_ahead": (HALF + "wgmma_kernel.cuh", "take_turn();\n            begin_scores();",
+                    "const bool raised = __any_sync(kAllLanes, changed);"),
+    "wgmma_bf16": (HALF + "wgmma_kernel.cuh", "__device__ uint32_t next() const {",
+                   "return gridDim.x + atomicAdd(counter, 1u);\n    }"),
+    "plain_gradients": (BACKWARD + "plain_gradients.cu", "for (int sum = 0; sum < Sums::kSums; ++sum) {",
+                        "sums.chain[sum][chunk]);\n        }"),
+    "shared_gradients": (BACKWARD + "shared_gradients.cu", "bring<T>(tiles, others, operand, tile, chunk, dim);",
+                         "sum += chain;"),
+    "kept_pairs": (BACKWARD + "pairs.cu", "if (step % 2 == 0) {", "store_pairs<T>(s, place + args.ds_from_p);"),
+}
+
+
+def excerpt(kernel) -> str:
+    """Those lines, as they stand in the source, in a fence."""
+    file, first, last = EXCERPTS[kernel]
+    text = _text(file)
+    at = text.find(first)
+    to = text.find(last, at + 1)
+    if text.count(first) != 1 or to < 0:
+        raise Failed(f"{file}: '{first}' to '{last}', the lines that stand for {kernel}: not there, or not once")
+    lines = text[text.rfind("\n", 0, at) + 1:text.find("\n", to + len(last))].split("\n")
+    kept = [line.lstrip() if line.lstrip().startswith("#") else line for line in lines]
+    indent = min(len(line) - len(line.lstrip()) for line in kept if line and not line.startswith("#"))
+    return "```cpp\n" + "\n".join(line if line.startswith("#") else line[indent:] for line in kept) + "\n```"

@@ -2,6 +2,9 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
+
+MOST_DRIFT = 0.02
 
 
 def percentile(samples: list[float], share: float) -> float:
@@ -11,6 +14,12 @@ def percentile(samples: list[float], share: float) -> float:
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def drifts(samples: list[float]) -> bool:
+    """Whether the last half of the samples is more than 2 % from the first: then no median says anything."""
+    half = max(1, len(samples) // 2)
+    return abs(statistics.median(samples[-half:]) / statistics.median(samples[:half]) - 1) > MOST_DRIFT
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,20 +4,20 @@ from __future__ import annotations
 import re
 from statistics import median
 
-from bars import FILES, SMALL_CASES, file_ratios
-
-from . import sources, tables_courses
+from . import beside, courses, sources
 from .errors import Failed
-from .facts import per_load, shared_pipe_pct, waiting
-from .measured import CONTRACTS, INTEGER_ROOF, revisions_of
-from .measured_backward import GRADIENTS, MASKS, Backward
-from .measured_half import CUDNN, FLASH2, FORMATS, FROM_BF16, IN_TURNS, Half
+from .facts import FORMATS, per_load, shared_pipe_pct, waiting
+from .measured import LADDERS, T28, error_name, shape_of
 from .schema import DOCUMENTS
-from .spread import Spread
-from .words import NOT_KNOWN, known, markdown, ms, significant
+from .spread import Spread, drifts
+from .words import NOT_KNOWN, known, markdown, ms, scientific, significant
 
-SHORT_CASES = ("t28", "t22", "t29", "t11", "t01", "4,16384,128")
-CAUSAL_SHAPES = ("4,16384,64", "4,16384,128", "4,32768,32", "512,1024,64")
+EXACT = "the same bytes on every machine"
+BOUNDED = "an error within a bound, the same bytes in every run"
+PROMISES = {"f32": EXACT, "fixed": EXACT, "fixed16": EXACT, "bf16": BOUNDED, "fp16": BOUNDED}
+WITH_BACKWARD = ("f32", "bf16", "fp16")
+RESULTS_CELL = (4, 16, 8192, 64)  # B, H, N, d
+MIB = 2.0 ** 20
 
 
 def code(words):
@@ -25,11 +25,134 @@ def code(words):
     return NOT_KNOWN if words is None else f"`{words}`"
 
 
+# ---- The results
+
+
+def results(data):
+    """Every contract: forward, causal and backward, beside the fastest peer."""
+    errors = data.errors("uniform", *T28[1:])
+    rows = [(f"`{contract}`", promise, scientific(errors[error_name(contract)]),
+             *operation(data, contract, "forward", False), *operation(data, contract, "forward", True),
+             *operation(data, contract, "backward", False)) for contract, promise in PROMISES.items()]
+    titles = [f"{name}: TFLOP/s, {rest}" if rest else f"{name} × best peer" for name in ("forward", "causal", "backward")
+              for rest in ("of peak", "")]
+    return markdown(("contract", "promise", "largest error", *titles), rows, "llr" + "r" * len(titles))
+
+
+def operation(data, contract, passes, causal):
+    """Rate with its share of the peak, and how many times as fast as the best peer."""
+    if passes == "backward" and contract not in WITH_BACKWARD:
+        return "–", "–"
+    pair = beside.best_peer(data, contract=contract, passes=passes, causal=causal, cell=RESULTS_CELL)
+    rate = pair.tflops if pair else rate_alone(data, contract, passes, causal)
+    if rate is None:
+        return NOT_KNOWN, NOT_KNOWN
+    return (f"{significant(rate)}, {100 * rate / data.peak(contract):.0f} %",
+            f"{pair.ratio:.2f} × {beside.PEERS[pair.peer]}" if pair else NOT_KNOWN)
+
+
+def rate_alone(data, contract, passes, causal):
+    """Where there is no peer yet: the rate of as many heads of the same length in Lab5's sweep or, where its samples
+    drift, in a ladder."""
+    batches, heads, tokens, dim = RESULTS_CELL
+    row = courses.over_length(data, causal).get(contract, {}).get(tokens)
+    if row and row.cell["batch_size"] * row.cell["num_heads"] == batches * heads and row.status(passes) == "ok" \
+            and not drifts(row.passes[passes]["samples"]):
+        return row.tflops(passes).mid
+    lines = data[LADDERS[contract]]["ladder"] if contract in LADDERS and passes == "forward" and not causal else ()
+    chosen = [line for line in lines if shape_of(line) == (batches * heads, tokens, dim)][-1:]
+    return None if not chosen or drifts(chosen[0]["seconds"]) else \
+        4e-12 * batches * heads * tokens ** 2 * dim / median(chosen[0]["seconds"])
+
+
+def pair_row(pair):
+    return (code(pair.contract), pair.dtype, pair.passes, pair.title, beside.PEERS[pair.peer], f"{pair.tflops:.0f}",
+            f"{pair.peer_tflops:.0f}", f"{pair.ratio:.3f}", f"{pair.spread_percent:.1f}", pair.regime,
+            f"{pair.mhz:.0f}", f"{pair.watts:.0f}")
+
+
+def pair_table(pairs):
+    return markdown(("contract", "tensors", "pass", "B, H, N, d", "peer", "TFLOP/s", "peer's", "ratio", "±, %", "regime",
+                     "MHz", "W"), map(pair_row, pairs), "lllll" + "rrrr" + "l" + "rr")
+
+
+def section(*names):
+    return lambda data: pair_table([pair for pair in beside.pairs(data) if pair.section in names])
+
+
+def losses(data):
+    """Every comparison in which the peer is faster."""
+    return pair_table(sorted((pair for pair in beside.pairs(data) if pair.ratio < 1), key=lambda pair: pair.ratio))
+
+
+def published(data):
+    """FlashAttention-3's figures, beside those of our bf16 at the same d and N."""
+    found = data["published"]
+    ours = {line["tokens"]: rung.tflops for line, rung in zip(
+        (line for line in data["half_ladder"]["ladder"] if line["dim"] == 128), data.ladder("bf16", "d128"))}
+    rows = [(f"{rate['tokens']}", f"{rate['dim']}", f"{rate['tflops']}", f"{100 * rate['tflops'] / data.peak('bf16'):.0f} %",
+             *((significant(ours[rate["tokens"]].mid), f"{100 * ours[rate['tokens']].mid / data.peak('bf16'):.0f} %")
+               if ours.get(rate["tokens"]) else (NOT_KNOWN, NOT_KNOWN))) for rate in found["rates"]]
+    return markdown(("N", "d", "FlashAttention-3, TFLOP/s", "of 989", "`bf16`, TFLOP/s", "of 989"), rows, "rrrrrr")
+
+
+def ablation(data):
+    """What each part brings: the rate without it, of the kernel's own."""
+    whole, rows = None, []
+    for cell in data["ablation"]["cells"]:
+        seconds = None if drifts(cell["seconds"]) else Spread.of(cell["seconds"])
+        if cell["without"] == "nothing":
+            whole = seconds
+        rate = significant(seconds.under(cell["flop"] * 1e-12).mid) if seconds else NOT_KNOWN
+        rows.append((code(cell["kernel"]), cell["shape"], cell["without"], rate,
+                     f"{whole.mid / seconds.mid:.2f}" if seconds and whole else NOT_KNOWN))
+    return markdown(("kernel", "shape", "without", "TFLOP/s", "of its rate"), rows, "lllrr")
+
+
+# ---- Ladders
+
+
+def rungs(contract):
+    """A kernel a row: its idea, and on each shape the rate, the gain and the share of the peak."""
+    def table(data):
+        shapes = data.ladders(contract)
+        peak, of_shapes = data.peak("f32" if contract == "backward" else contract), list(shapes.values())
+        rows = [(code(column[0].kernel), sources.idea(column[0].kernel),
+                 *(cell for rung, before in zip(column, ([None] * len(column) if not index else lines[index - 1]))
+                   for cell in rung_cells(rung, before, peak)))
+                for lines in [list(zip(*of_shapes))] for index, column in enumerate(lines)]
+        titles = [title for name in shapes for title in (f"{name}: ms", "TFLOP/s", "× before", "of peak")]
+        return markdown(("kernel", "idea", *titles), rows, "ll" + "r" * len(titles))
+    return table
+
+
+def rung_cells(rung, before, peak):
+    if rung.seconds is None:
+        return [NOT_KNOWN] * 4
+    gain = rung.over(before) if before else None
+    return [ms(rung.seconds.mid), significant(rung.tflops.mid), "" if before is None else known(gain, ".2f"),
+            f"{100 * rung.tflops.mid / peak:.0f} %"]
+
+
+def tensor_profile(data):
+    """What the profiler says of the kernels on tensor cores."""
+    rows = []
+    for contract in ("fixed", "fixed16", "bf16"):
+        for shape in data.ladders(contract):
+            for kernel, launch in data.launches(contract, shape).items():
+                get = launch["metrics"].get
+                rows.append((code(kernel), shape, known(get("tensor_pipe_pct"), ".0f"),
+                             known(get("issue_slots_busy_pct"), ".0f"), known(get("l2_throughput_pct"), ".0f"),
+                             known(get("registers"), ".0f"), known(get("shared_bytes_per_block"), ".0f", 1 / 1024)))
+    return markdown(("kernel", "shape", "tensor cores active, %", "issue slots busy, %", "L2, % of its peak", "registers",
+                     "shared memory a block, KiB"), rows, "llrrrrr")
+
+
 # ---- The machine, and what was measured by which command
 
 
 def machine(data):
-    kernels, device = data.kernels, data.profile["device"]
+    kernels, device = data["ladder"], data.device
     start, end = (kernels["gpu"][when][0] for when in ("at_start", "at_end"))
     host = kernels["machine"]
     rows = [
@@ -43,7 +166,7 @@ def machine(data):
                                f"before, {known(end['power_w'], '.0f')} W and {known(end['temperature_c'], '.0f')} °C after "
                                f"the kernels; limit {known(start['power_limit_w'], '.0f')} W"),
         ("software", f"driver {start['driver']}, CUDA {kernels['ladder'][0]['cuda']}, PyTorch "
-                     f"{kernels['torch']['torch']}, Nsight Compute {data.profile['ncu']['version']}, Python "
+                     f"{data['half_errors']['torch']}, Nsight Compute {data['profile_ladder']['ncu']['version']}, Python "
                      f"{host['python']}"),
         ("host", f"{host['processor']}, {host['processors']} processors, {host['system']}"),
         ("compilers", f"{kernels['compilers'][0]}; nvcc of CUDA {kernels['ladder'][0]['cuda']}"),
@@ -54,165 +177,15 @@ def machine(data):
 
 
 def measurements(data):
-    measured = [name for name in DOCUMENTS if "git" in data.documents.get(name, {})]  # a trace has none
-    revisions = {name: revisions_of(data.documents[name]) for name in measured}
-    with_contracts = any(revisions.values())  # what was measured earlier does not say
+    """Where each file comes from."""
     rows = []
-    for name in measured:
-        document = data.documents[name]
-        state = " with changes" if document["git"]["dirty"] else ""
-        contracts = [", ".join(f"`{revision}`" for revision in revisions[name])] if with_contracts else []
-        rows.append((f"[{name}](data/{name})", code(" ".join(document["command"])), *contracts,
-                     f"{document['git']['commit'][:10]}{state}", f"{document['wall_seconds']:.0f} s"))
-    titles = ("data", "command", *(["contract"] if with_contracts else []), "commit", "took")
-    return markdown(titles, rows, "l" * (len(titles) - 1) + "r")
-
-
-# ---- Kernels
-
-
-def _time_and_rate(shape, seconds):
-    return (ms(seconds.mid), f"{shape.tflops(seconds).mid:.1f}") if seconds else (NOT_KNOWN, NOT_KNOWN)
-
-
-def results(data):
-    """README's: f32, fixed and PyTorch on the GPU, and the whole command."""
-    fixed = {shape.name: shape.hw4 for shape in data.fixed_shapes}
-    whole = {record["name"]: Spread.of(record["seconds"]["hw4"]) for record in data.file_cases}
-    rows = []
-    for shape in map(data.case, SHORT_CASES):
-        name = shape.name if shape.name.startswith("t") else ""
-        times = (shape.hw4, fixed.get(shape.name), shape.torch_best)
-        rows.append((name, shape.text, *(cell for seconds in times for cell in _time_and_rate(shape, seconds)),
-                     known(whole[name].mid, ".0f", 1e3) if name in whole else NOT_KNOWN))
-    return markdown(("case", "B, N, d", "`f32`, ms", "TFLOP/s", "`fixed`, ms", "TFLOP/s", "PyTorch, ms", "TFLOP/s",
-                     "file to file, ms"), rows, "ll" + "r" * 7)
-
-
-def ladder(data):
-    peak = data.profile["device"]["peak_flop_per_second"] * 1e-12
-    other = {rung.kernel: rung for rung in data.ladder("t29")}
-    rows, before = [], None
-    for rung in data.ladder("t28"):
-        gain = f"{before.seconds.mid / rung.seconds.mid:.2f}" if before else ""
-        there = other.get(rung.kernel)
-        rows.append((f"`{rung.kernel}`", sources.idea(rung.kernel), ms(rung.seconds.mid),
-                     significant(rung.tflops.mid, 3), gain, f"{100 * rung.tflops.mid / peak:.1f} %",
-                     ms(there.seconds.mid) if there else NOT_KNOWN,
-                     significant(there.tflops.mid, 3) if there else NOT_KNOWN))
-        before = rung
-    return markdown(("kernel", "idea", "t28, ms", "TFLOP/s", "× before", "of peak", "t29, ms", "TFLOP/s"), rows,
-                    "llrrrrrr")
-
-
-def fixed_kernels(data):
-    """TFLOP/s of every kernel of the contract fixed."""
-    rows = []
-    for shape in data.fixed_shapes:
-        name = shape.name if shape.name.startswith("t") else ""
-        rates = {rung.kernel: rung.tflops.mid for rung in data.fixed_ladder(shape.name)}
-        ratios = (data.f32_beside(shape.name).mid / shape.hw4.mid, shape.speed_up)  # in the same run
-        rows.append((name, shape.text, *(known(rates.get(kernel), ".0f") for kernel in data.fixed_rungs),
-                     *map("{:.2f}".format, ratios)))
-    titles = [f"`{kernel}`" for kernel in data.fixed_rungs]
-    return markdown(("case", "B, N, d", *titles, "over `f32`", "over PyTorch"), rows, "ll" + "r" * (len(titles) + 2))
-
-
-def fixed_ideas(data):
-    rows = []
-    for rung in data.fixed_ladder("t28"):
-        get = data.fixed_launch(rung.kernel)["metrics"].get
-        rows.append((f"`{rung.kernel}`", sources.idea(rung.kernel), ms(rung.seconds.mid),
-                     significant(rung.tflops.mid, 3), f"{100 * rung.tflops.mid / INTEGER_ROOF:.0f} %",
-                     known(get("tensor_pipe_pct")), known(get("issue_slots_busy_pct")),
-                     known(get("registers"), ".0f"), known(get("shared_bytes_per_block"), ".1f", 1 / 1024)))
-    return markdown(("kernel", "idea", "t28, ms", "TFLOP/s", "of the roof", "tensor pipe active, %",
-                     "issue slots busy, %", "registers", "shared memory a block, KiB"), rows, "llrrrrrrr")
-
-
-ERROR_COLUMNS = {"hw4": "f32", "hw4_fixed": "fixed", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
-
-
-def error(value):
-    return f"{value:.1e}" if value else "0"
-
-
-def distributions(data):
-    """The largest error of a row over its largest result, and the root mean square of the errors."""
-    titles = data.distributions["distributions"]
-    rows = [(re.sub(r"(\d)%", r"\1 %", titles[case["distribution"]]), f"{case['dim']}",
-             *(error(case["errors"][who][figure]) for figure in ("largest_of_row", "rms") for who in ERROR_COLUMNS))
-            for case in data.distributions["cases"]]
-    largest, *others = ERROR_COLUMNS.values()
-    first = (f"of the row's largest: {largest}", *others)
-    second = (f"root mean square: {largest}", *others)
-    return markdown(("values", "d", *first, *second), rows, "lr" + "r" * 2 * len(ERROR_COLUMNS))
-
-
-def rounds(data):
-    """TFLOP/s of fixed and fixed16 in turns with half precision, and what fixed16 is of the others."""
-    rows = []
-    for case in Half(data).in_turns:
-        name = case.name if case.name.startswith("t") else ""
-        rows.append((name, case.text, case.mask,
-                     *(f"{case.rate(who):.0f}" for who in IN_TURNS),
-                     *(f"{case.over('fixed16', who):.2f}" for who in ("fixed", FLASH2, CUDNN)),
-                     f"{case.over(FROM_BF16, FLASH2):.2f}"))
-    return markdown(("case", "B, N, d", "mask", "`fixed`", "`fixed16`", "from bf16", "FlashAttention-2, bf16",
-                     "cuDNN, bf16", "`fixed16` over `fixed`", "over FlashAttention-2", "over cuDNN",
-                     "from bf16 over FlashAttention-2"), rows, "lll" + "r" * 9)
-
-
-HALF_LENGTHS = (1024, 16384)
-
-
-def half_errors(data):
-    """The largest errors by distribution, on the shortest and the longest rows."""
-    rows = [(case.title, f"{case.tokens}", f"{case.dim}", error(case.largest["hw4_fixed16"]),
-             *(error(case.largest[who]) for who in FORMATS.values()), significant(case.over_fixed16("bf16"), 2))
-            for cases in Half(data).by_distribution().values() for case in cases if case.tokens in HALF_LENGTHS]
-    return markdown(("values", "N", "d", "`fixed16`", "bf16", "fp16", "TF32", "bf16 over `fixed16`"), rows,
-                    "l" + "r" * 7)
-
-
-def causal(data):
-    rows = []
-    for case in map(data.masked_case, CAUSAL_SHAPES):
-        cells = [cell for who in CONTRACTS for cell in (ms(case.full[who].mid), ms(case.causal[who].mid),
-                                                        f"{case.tflops(who).mid:.1f}")]
-        rows.append((case.name.replace(",", ", "), *cells, ms(case.causal["torch"].mid),
-                     f"{case.tflops('torch').mid:.1f}"))
-    return markdown(("B, N, d", "`f32`, full, ms", "causal, ms", "TFLOP/s", "`fixed`, full, ms", "causal, ms",
-                     "TFLOP/s", "PyTorch, causal, ms", "TFLOP/s"), rows, "l" + "r" * 8)
-
-
-def backward(data):
-    """The chosen kernel beside PyTorch, without a mask and causal."""
-    rows = []
-    for name, by_mask in Backward(data).shapes.items():
-        cells = [cell for mask in MASKS for rung in (by_mask[mask].hw4, by_mask[mask].torch)
-                 for cell in (ms(rung.seconds.mid), f"{rung.tflops.mid:.1f}")]
-        rows.append((name.replace(",", ", "), *cells))
-    return markdown(("B, N, d", "hw4, ms", "TFLOP/s", "PyTorch, ms", "TFLOP/s", "causal: hw4, ms", "TFLOP/s",
-                     "PyTorch, ms", "TFLOP/s"), rows, "l" + "r" * 8)
-
-
-def gradient_errors(data):
-    """Over the g cases: on how many our largest error is not above PyTorch's, and how it compares."""
-    found, rows = Backward(data), []
-    for gradient in GRADIENTS:
-        ratios = found.ratios(gradient)
-        best, worst = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
-        rows.append((gradient, f"{sum(case.not_above(gradient) for case in found.compared.values())} of "
-                               f"{len(found.compared)}", f"{median(ratios.values()):.2f}",
-                     f"{ratios[best]:.2f} ({best})", f"{ratios[worst]:.2f} ({worst})"))
-    return markdown(("gradient", "not above PyTorch's", "ours to PyTorch's: median", "least", "most"), rows, "lrrrr")
-
-
-def no_help(data):
-    """What was tried and did not help, from the kernels' cards."""
-    rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.rungs if (words := sources.no_help(kernel))]
-    return markdown(("on the card of", "tried, without help"), rows, "ll")
+    for name in DOCUMENTS:
+        document = data.documents.get(name, {})
+        if "git" in document:
+            state = " with changes" if document["git"]["dirty"] else ""
+            rows.append((f"[{name}](data/{name})", code(" ".join(document["command"])),
+                         f"{document['git']['commit'][:10]}{state}", f"{document['wall_seconds']:.0f} s"))
+    return markdown(("data", "command", "commit", "took"), rows, "lllr")
 
 
 # ---- The profiler
@@ -221,8 +194,8 @@ def no_help(data):
 def profile(data):
     """What the course asks for."""
     rows = []
-    for kernel in data.rungs:
-        get = data.launch(kernel)["metrics"].get
+    for kernel, launch in data.launches("f32").items():
+        get = launch["metrics"].get
         occupancy = f"{known(get('achieved_occupancy_pct'))} of {known(get('theoretical_occupancy_pct'))}"
         rows.append((f"`{kernel}`", occupancy, known(get("sm_efficiency_pct")),
                      known(get("warp_execution_efficiency_pct")),
@@ -236,14 +209,13 @@ def profile(data):
 def profile_reasons(data):
     """What explains a rung."""
     rows = []
-    for kernel in data.rungs:
-        launch = data.launch(kernel)
+    for kernel, launch in data.launches("f32").items():
         get = launch["metrics"].get
         stalls = waiting(launch)
         top = [reason for reason in sorted(stalls, key=stalls.get, reverse=True)[:3] if stalls[reason] >= 0.05]
         rows.append((f"`{kernel}`", known(get("issue_slots_busy_pct")), known(get("ipc"), ".2f"),
                      known(get("fma_pipe_pct")), known(get("fma_share_pct")),
-                     known(shared_pipe_pct(launch["metrics"], data.profile["device"]), ".0f"),
+                     known(shared_pipe_pct(launch["metrics"], data.device), ".0f"),
                      known(per_load(launch), ".2f"),
                      known(get("bytes_per_sector_load_pct"), ".0f"), known(get("registers"), ".0f"),
                      known(get("shared_bytes_per_block"), ".1f", 1 / 1024),
@@ -253,20 +225,28 @@ def profile_reasons(data):
                      "shared memory a block, KiB", "cycles a warp waits for"), rows, "lrrrrrrrrrl")
 
 
-# ---- From file to file
+def no_help(data):
+    """What was tried and did not help, from the kernels' cards."""
+    rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.launches("f32")
+            if (words := sources.no_help(kernel))]
+    return markdown(("on the card of", "tried, without help"), rows, "ll")
 
 
-FILE_CASES = ("t12", "t22", "t28", "t30")  # that have a bar of their own
+# ---- Whole runs
+
+FILE_CASES = ("t01", "t12", "t22", "t28", "t30")
 
 
-def _megabytes(stages):
-    return f"{stages['read_bytes'] * 1e-6:.0f}, {stages['write_bytes'] * 1e-6:.0f} MB"
-
-
-def _bar_row(title, size, name, ratio):
-    """hw4 over a reference, by the best run of each, as its bar judges it."""
-    by, most = FILES[name]
-    return title, size, f"{ratio:.2f} × {by}", f"≤ {most:.2f}{'' if ratio <= most else ': missed'}"
+def files(data):
+    """Medians of the whole command in ms, for some cases and for all together."""
+    programs = ("context", "plain", "hw4", "1 stream", "linear copies")
+    rows = [(name, f"{record['stages']['read_bytes'] * 1e-6:.0f}, {record['stages']['write_bytes'] * 1e-6:.0f}",
+             *(ms(Spread.of(record["seconds"][who]).mid) if who in record["seconds"] else NOT_KNOWN for who in programs))
+            for name in FILE_CASES for record in [data.file_case(name)]]
+    totals = [sum(Spread.of(record["seconds"][who]).mid for record in data.file_cases) for who in programs[:3]]
+    rows.append((f"all {len(data.file_cases)}", "", *map(ms, totals), "", ""))
+    return markdown(("case", "input, output, MB", "a bare context", "plain copy, no arithmetic", "hw4", "one stream",
+                     "flat copies"), rows, "llrrrrr")
 
 
 START_UP = {"driver": "driver (`cudaGetDeviceCount`)", "context": "context",
@@ -277,86 +257,209 @@ START_UP = {"driver": "driver (`cudaGetDeviceCount`)", "context": "context",
 
 def start_up(data):
     """What a process pays for the GPU, step by step."""
-    found = data.files["start_up"]["return"]
+    found = data["files"]["start_up"]["return"]
     steps = dict(reversed(re.fullmatch(r"\s*([\d.]+) ms  (.*)", line).groups()) for line in found["steps"])
     rows = [(title, f"{float(steps[name]):.2f}") for name, title in START_UP.items() if name in steps]
     rows.append(("before `main()` and after it", f"{found['outside_steps_seconds'] * 1e3:.2f}"))
     return markdown(("step", "ms"), rows, "lr")
 
 
-def files_short(data):
-    ratios = file_ratios({record["name"]: record["seconds"] for record in data.file_cases})
-    sizes = {record["name"]: _megabytes(record["stages"]) for record in data.file_cases}
-    small = [name for name in SMALL_CASES if name in ratios]
-    worst = max(small, key=ratios.get)
-    rows = [_bar_row(f"{small[0]} to {small[-1]}, the worst: {worst}", sizes[worst], worst, ratios[worst])]
-    rows += [_bar_row(name, sizes[name], name, ratios[name]) for name in FILE_CASES if name in ratios]
-    rows.append(_bar_row(f"all {len(sizes)}", "", "total", ratios["total"]))
-    return markdown(("case", "input, output", "hw4's best run", "wanted"), rows, "llrl")
+# ---- Errors, and the CPU
+
+ERROR_COLUMNS = {"hw4": "f32", "hw4_fixed": "fixed", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
+
+
+def error(value):
+    return f"{value:.1e}" if value else "0"
+
+
+def distributions(data):
+    """The largest error of a row over its largest result, and the root mean square of the errors."""
+    titles = data["distributions"]["distributions"]
+    rows = [(re.sub(r"(\d)%", r"\1 %", titles[case["distribution"]]), f"{case['dim']}",
+             *(error(case["errors"][who][figure]) for figure in ("largest_of_row", "rms") for who in ERROR_COLUMNS))
+            for case in data["distributions"]["cases"]]
+    largest, *others = ERROR_COLUMNS.values()
+    first = (f"of the row's largest: {largest}", *others)
+    second = (f"root mean square: {largest}", *others)
+    return markdown(("values", "d", *first, *second), rows, "lr" + "r" * 2 * len(ERROR_COLUMNS))
+
+
+def half_errors(data):
+    """The largest errors by kind of values, of the shortest and the longest rows."""
+    document, who = data["half_errors"], {"hw4_fixed16": "`fixed16`", "hw4_bf16": "`bf16`", **{
+        name: name.replace("flash2", "FlashAttention-2,").replace("cudnn", "cuDNN,").replace("naive tf32", "naive, TF32")
+        for name in ("flash2 bf16", "cudnn bf16")}, "hw4_fp16": "`fp16`", "flash2 fp16": "FlashAttention-2, fp16",
+        "naive tf32": "naive, TF32"}
+    lengths = sorted({case["tokens"] for case in document["cases"]})
+    cases = sorted((case for case in document["cases"] if case["tokens"] in (lengths[0], lengths[-1])),
+                   key=lambda case: (list(document["distributions"]).index(case["distribution"]), case["tokens"]))
+    rows = [(document["distributions"][case["distribution"]], f"{case['tokens']}", f"{case['dim']}",
+             *(error(case["errors"][name]["largest"]) for name in who)) for case in cases]
+    return markdown(("values", "N", "d", *who.values()), rows, "lrr" + "r" * len(who))
+
+
+def cpu(data):
+    rates = [(record, record["flop"] * 1e-9 / median(record["seconds"])) for record in data["cpu"]["cases"]]
+    rows = [(code(record["contract"]), code(record["kernel"]), ms(median(record["seconds"])), significant(rate),
+             f"{rate / rates[0][1]:.2f}") for record, rate in rates]
+    return markdown(("contract", "kernel", "ms", "GFLOP/s", "× `f32`"), rows, "llrrr")
+
+
+# ---- Lab5
+
+
+def lab5_sizes(data):
+    """Forward's time over batch, heads and width."""
+    rows = []
+    for size in ("batch_size", "num_heads", "emb_dim"):
+        others = {name: value for name, value in courses.BASE.items() if name != size}
+        found = {}
+        for row in courses.sweep(data, "lab5", **others):
+            found.setdefault(row.cell[size], {})[row.who] = row
+        for value, by_who in sorted(found.items()):
+            rows.append((LAB5_SIZES[size], str(value), *(ms(by_who[who].seconds().mid) if who in by_who else NOT_KNOWN
+                                                         for who in PROMISES if who != "fp16"),
+                         *(significant(by_who[who].mib()) for who in ("f32", "bf16"))))
+    contracts = [code(who) for who in PROMISES if who != "fp16"]
+    return markdown(("varied", "value", *(f"{who}, ms" for who in contracts), "`f32`, peak MiB", "`bf16`, peak MiB"), rows,
+                    "lr" + "r" * 6)
+
+
+LAB5_SIZES = {"batch_size": "batch", "num_heads": "heads", "emb_dim": "columns of all heads"}
+
+
+def lab5_passes(data):
+    """Rates of forward, backward and both as one, over the length."""
+    rows = []
+    for who, by_length in courses.over_length(data, False).items():
+        for tokens, row in by_length.items():
+            if row.status("backward") == "ok":
+                rows.append((code(who), str(tokens), *(significant(row.tflops(name).mid) for name in courses.PASSES),
+                             f"{row.seconds('backward').mid / row.seconds().mid:.2f}",
+                             *(significant(row.mib(name=name)) for name in ("forward", "forward_backward"))))
+    return markdown(("contract", "N", "forward, TFLOP/s", "backward", "both", "backward's time over forward's",
+                     "forward, peak MiB", "both, peak MiB"), rows, "lrrrrrrr")
+
+
+# ---- CS336
+
+STATUS = {"oom": "OOM", "unsupported": "–", "failed": "failed", "skipped": ""}  # of what has no time
+
+
+def time_of(row, name):
+    """In ms, or why there is none."""
+    return ms(row.seconds(name).mid) if row.status(name) == "ok" else STATUS[row.status(name)]
+
+
+def cs336_attention(data):
+    found = {}
+    for row in courses.sweep(data, "cs336_attention"):
+        found.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.who] = row
+    rows = []
+    for (dim, tokens), by_who in sorted(found.items()):
+        cells = []
+        for who in ("naive", "f32"):
+            before = by_who[who].mib("before_backward_bytes", "backward")
+            cells += [time_of(by_who[who], "forward"), STATUS["oom"] if before is None else significant(before),
+                      time_of(by_who[who], "backward")]
+        rows.append((f"{dim}", f"{tokens}", *cells))
+    return markdown(("d", "N", *(title for who in ("naive", "`f32`") for title in (
+        f"{who}: forward, ms", "MiB before backward", "backward, ms"))), rows, "rr" + "r" * 6)
+
+
+KINDS = {"inputs": ("inputs", "Q", "K", "V", "dO"), "O": ("O",), "scores, weights": ("scores",),
+         "their gradients": ("gradients of scores",), "dQ, dK, dV": ("dQ, dK, dV", "dQ", "dK", "dV")}
+
+
+def cs336_memory(data):
+    """What the peak of each pass is for, on the longest rows that the naive form could take."""
+    tokens = courses.track_of(data, "naive", "forward_backward").tokens
+    found = {(track.impl, track.name): track for track in courses.tracks(data) if track.tokens == tokens}
+    columns = {key: found[key].held()[-1] for key in ((impl, name) for name in ("forward", "forward_backward")
+                                                      for impl in ("naive", "f32"))}
+    named = {purpose: kind for kind, purposes in KINDS.items() for purpose in purposes}
+    rows = [(kind, *(mib(sum(count for purpose, count in held.items()
+                             if named.get(purpose, "scratch and row statistics") == kind))
+                     for held in columns.values())) for kind in (*KINDS, "scratch and row statistics")]
+    rows.append(("in all", *(mib(sum(held.values())) for held in columns.values())))
+    return markdown(("for, MiB", *(f"{impl}, {name.replace('_', ' and ')}" for impl, name in columns)), rows, "lrrrr")
+
+
+def mib(count):
+    return significant(count / MIB) if count else "0"
+
+
+# What the naive form takes, in numbers of the sizes; float32.
+FORMULAS = {"inputs": ("3·B·N·d·4", lambda b, n, d: 12 * b * n * d), "Q": ("B·N·d·4", lambda b, n, d: 4 * b * n * d),
+            "K": ("B·N·d·4", lambda b, n, d: 4 * b * n * d), "V": ("B·N·d·4", lambda b, n, d: 4 * b * n * d),
+            "O": ("B·N·d·4", lambda b, n, d: 4 * b * n * d), "scores": ("B·N²·4", lambda b, n, d: 4 * b * n * n)}
+
+
+def cs336_bytes(data):
+    """What the pass that was refused memory took and wanted, byte by byte."""
+    track = courses.track_of(data, "naive", "forward", refused=True)
+    rows, total = [], 0
+    for event in track.events:
+        if event["taken"] < 0:
+            break
+        formula, value = FORMULAS.get(event["purpose"], ("", None))
+        if value and value(track.batches, track.tokens, track.dim) != event["bytes"]:
+            raise Failed(f"memory.json: {event['purpose']} of naive at N = {track.tokens}: {event['bytes']} bytes are "
+                         f"not {formula}")
+        total += event["bytes"]
+        rows.append((event["purpose"] if event["taken"] else f"{event['purpose']}, refused", formula,
+                     f"{event['bytes']}", f"{total}"))
+    return markdown(("for", "bytes, by the sizes", "bytes", "in all"), rows, "llrr")
+
+
+def accumulate(data):
+    by_device = data["accumulate"]["by_device"]
+    first = next(iter(by_device.values()))
+    rows = []
+    for index, one in enumerate(first["sums"]):
+        results = [found["sums"][index]["result"] for found in by_device.values()]
+        rows.append((one["term"], one["sum"], f"chains of {one['chain']}" if one["chain"] else "one by one",
+                     *(f"{result:.9g}" for result in results), f"{one['exact']:.9g}",
+                     f"{results[0] - one['exact']:+.1e}"))
+    return markdown(("number", "sum", "added", *by_device, "exact", "error"), rows, "lll" + "r" * (len(by_device) + 2))
 
 
 # ---- Collectives
 
 
-def collectives(data):
-    rows = data.collectives["allreduce"]
-    libraries = sorted({row["library"] for row in rows if "library" in row})
-    sharing = max((row["ranks"] for row in rows if row["shares_cards"]), default=0)
-    words = (f"A vector of float32 added up over ranks of one machine ({', '.join(libraries)}), as "
-             f"`hw4 bench allreduce` measures it: GB/s of the bus, 2 (n − 1)/n of the vector's bytes over the time of the "
-             f"slowest of n ranks. "
-             + (f"Up to {sharing} ranks share one card here, and all of them the machine's memory: the columns can be "
-                f"compared with one another, and say nothing of a network. " if sharing else "")
-             + f"`ordered` is the sum in an order that does not depend on the number of ranks: {same_bytes(rows)}.")
-    return f"{words}\n\n{_bandwidths(rows)}\n\n{_gradient_steps(data.collectives['gradients'])}"
-
-
-def same_bytes(rows):
-    """Whether the sums in order are the same for every number of ranks, in words."""
-    found = {}
-    for row in rows:
-        if row["via"] == "ordered" and row["status"] == "ok":
-            found.setdefault(row["size"], {}).setdefault(row["crc32"], set()).add(row["ranks"])
-    if not found or any(len(set().union(*checksums.values())) < 2 for checksums in found.values()):
-        raise Failed("collectives.json: allreduce: need sums in order of every size by two numbers of ranks or more")
-    if all(len(checksums) == 1 for checksums in found.values()):
-        counts = sorted({rank for checksums in found.values() for ranks in checksums.values() for rank in ranks})
-        return f"with {', '.join(map(str, counts))} ranks it had the same bytes, for every size"
-    return "its bytes differed"  # which nobody should ever read
-
-
-def _bandwidths(rows):
+def allreduce(data):
+    rows = data["collectives"]["allreduce"]
     sizes = sorted({row["size"] for row in rows})
     several = [row for row in rows if row["ranks"] > 1]
-    kinds = list(dict.fromkeys((row["device"], row["ranks"], row["via"]) for row in several))
+    kinds = list(dict.fromkeys((row["device"], row["ranks"], row["via"]) for row in several
+                               if row["status"] == "ok"))
     cells = {(row["device"], row["ranks"], row["via"], row["size"]): row for row in several}
     table = [(f"`{via}`", device, str(ranks), *(known(cells.get((device, ranks, via, size), {}).get("busbw_gb_s"), ".2f")
                                                 for size in sizes)) for device, ranks, via in kinds]
-    reasons = dict.fromkeys(f"`{row['via']}` on {row['ranks']} ranks: {row['reason']}" for row in several
-                            if "reason" in row)
-    remark = f"\n\n{NOT_KNOWN}: {'; '.join(reasons)}." if reasons else ""
-    return markdown(("via", "vectors", "ranks", *(f"{size / (1 << 20):.0f} MiB" for size in sizes)), table,
-                    "llr" + "r" * len(sizes)) + remark
+    return markdown(("via", "vectors", "ranks", *(f"{size / MIB:.0f} MiB, GB/s" for size in sizes)), table,
+                    "llr" + "r" * len(sizes))
 
 
-def _gradient_steps(rows):
-    """Ways beside one another; a column for each model, number of ranks and library."""
-    first = rows[0]
-    words = (f"Gradients of a transformer's parameters added up after or during a backward pass of the program's own "
-             f"kernels ({first['device']}, a launch a layer), `hw4 bench gradients`: ms a step, and how many of them "
-             f"backward alone does not take.")
-    table = []
-    for row in rows:
-        bucket = f" {row['bucket_bytes'] / (1 << 20):.0f} MiB" if "bucket_bytes" in row else ""
-        table.append((row["model"], str(row["ranks"]), f"`{row['via']}`" if "via" in row else "",
-                      ("backward alone" if row["way"] == "none" else row["way"]) + bucket, str(row["calls"]),
-                      known(row.get("step_s"), ".1f", 1e3), known(row.get("exposed_s"), ".1f", 1e3)))
-    return f"{words}\n\n" + markdown(("model", "ranks", "via", "way", "calls", "step, ms", "exposed, ms"), table,
-                                     "lrllrrr")
+def gradient_steps(data):
+    """Each way of adding up gradients; of the overlapped one the best bucket."""
+    found = {}
+    for row in data["collectives"]["gradients"]:
+        if row["status"] == "ok":
+            key = row["model"], row["ranks"], row.get("via", ""), row["way"]
+            found[key] = min(found.get(key, row), row, key=lambda row: row["step_s"])
+    table = [(model, str(ranks), code(via) if via else "", ("backward alone" if way == "none" else way)
+              + (f", {row['bucket_bytes'] / MIB:.0f} MiB" if "bucket_bytes" in row else ""), str(row["calls"]),
+              known(row["step_s"], ".1f", 1e3), known(row.get("exposed_s"), ".1f", 1e3))
+             for (model, ranks, via, way), row in found.items()]
+    return markdown(("model", "ranks", "via", "way", "calls", "step, ms", "exposed, ms"), table, "lrllrrr")
 
 
-TABLES = {function.__name__: function for function in (machine, measurements, results, ladder, fixed_kernels,
-                                                       fixed_ideas, distributions, rounds, half_errors, causal,
-                                                       backward, gradient_errors, no_help, profile,
-                                                       profile_reasons, files_short, start_up, collectives)}
-TABLES |= tables_courses.TABLES
+TABLES = {function.__name__: function for function in (
+    machine, measurements, results, losses, published, ablation, tensor_profile, profile, profile_reasons, no_help, files,
+    start_up, distributions, half_errors, cpu, lab5_sizes, lab5_passes, cs336_attention, cs336_memory, cs336_bytes,
+    accumulate,
+    allreduce, gradient_steps)}
+TABLES |= {"ladder": rungs("f32"), **{f"{name}_ladder": rungs(name) for name in ("fixed", "fixed16", "bf16", "backward")},
+           "beside_results": section("results", "power"), "beside_lab5": section("lab5"),
+           "beside_cs336": section("cs336")}

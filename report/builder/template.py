@@ -2,14 +2,14 @@
 
     path.to.a.fact          a text or a whole number
     path.to.a.fact | .1f    a number by a Python format; a whole number alone, `| 3`, means so many significant digits
-    claim:NAME              a phrase that is computed (claims.py)
     table:NAME  figure:NAME
+    code:KERNEL             the lines of the kernel's source that make it what it is (sources.EXCERPTS)
     see:NAME                the number that the figure has in this text, as "figure 3"
-    contents                a list of the chapters (## ...) of this text, which lead there
+    if:FILE ... end         each on a line of its own: what is between them stands only where report/data has FILE.json
     require: a.fact < 1.5   nothing; the build fails where it does not hold. A sentence that needs more than the number
                             it shows has such a line beside it: < <= > >= == between facts and numbers.
 
-Everything else is taken as it is. A name that does not exist is an error, and so is a claim, a table or a figure that
+Everything else is taken as it is. A name that does not exist is an error, and so is a table, a figure or an excerpt that
 no text has. A line with nothing but requirements on it leaves no line.
 """
 from __future__ import annotations
@@ -24,7 +24,7 @@ HOLE = re.compile(r"\{\{(.*?)\}\}")
 PATH = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
-CONTENTS = "{{ contents }}"
+BLOCK = re.compile(r"^\{\{ if:(\w+) \}\}\n(.*?)^\{\{ end \}\}\n", re.MULTILINE | re.DOTALL)
 REQUIREMENT = re.compile(r"(\S+)\s+(<=|>=|==|<|>)\s+(\S+)")
 
 
@@ -70,14 +70,16 @@ def formatted(path, value, form):
 class Renderer:
     """Renders texts from the same facts and remembers what they used."""
 
-    def __init__(self, facts, claims, tables, figures):
+    def __init__(self, facts, tables, figures, excerpts, has):
         self.facts = facts
         # name: function without arguments; of a figure it gives what it shows, its caption and the facts of `here`
-        self.available = {"claim": claims, "table": tables, "figure": figures}
+        self.available = {"table": tables, "figure": figures, "code": excerpts}
+        self.has = has  # whether a file of report/data is there
         self.used = {kind: set() for kind in self.available}
 
     def render(self, text, name, figure_folder, numbered=True):
         """`name`: of the template, for messages. `figure_folder`: where the text finds the figures."""
+        text = BLOCK.sub(self.kept, text)
         order = []  # of the figures in this text
         for match in HOLE.finditer(text):
             kind, _, figure = match[1].strip().partition(":")
@@ -86,9 +88,6 @@ class Renderer:
         page = _Page(self, self.facts, figure_folder, order if numbered else None)
         lines = []
         for number, line in enumerate(text.split("\n"), 1):
-            if line.strip() == CONTENTS:
-                lines.append(CONTENTS)
-                continue
             try:
                 filled = HOLE.sub(lambda match: page.fill(match[1].strip()), line)
                 if "{{" in HOLE.sub("", line) or "}}" in HOLE.sub("", line):
@@ -97,7 +96,17 @@ class Renderer:
                 raise Failed(f"{name}:{number}: {wrong}") from wrong
             if filled.strip() or not line.strip():
                 lines.append(filled)
-        return with_contents(re.sub(r"\n{3,}", "\n\n", "\n".join(lines)))
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+
+    def kept(self, block):
+        """A block whose data is not there leaves nothing but as many empty lines, and what it names counts as used."""
+        if self.has(block[1]):
+            return f"\n{block[2]}\n"
+        for match in HOLE.finditer(block[2]):
+            kind, _, name = match[1].strip().partition(":")
+            if kind in self.used:
+                self.used[kind].add(name.strip())
+        return "\n" * block[0].count("\n")
 
     def make(self, kind, name):
         if name not in self.available[kind]:
@@ -111,18 +120,6 @@ class Renderer:
                 if name not in self.used[kind]]
 
 
-def anchor(heading):
-    """Where GitHub has a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def with_contents(text):
-    if CONTENTS not in text:
-        return text
-    chapters = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    return text.replace(CONTENTS, "\n".join(f"- [{chapter}](#{anchor(chapter)})" for chapter in chapters))
-
-
 class _Page:
     def __init__(self, renderer, facts, figure_folder, order):
         self.renderer, self.facts = renderer, facts
@@ -134,7 +131,7 @@ class _Page:
         if not colon:
             return self.fact(words)
         rest = rest.strip()
-        if kind in ("claim", "table"):
+        if kind in ("table", "code"):
             return self.renderer.make(kind, rest)
         if kind == "figure":
             return self.figure(rest)
@@ -142,7 +139,7 @@ class _Page:
             return self.see(rest)
         if kind == "require":
             return self.require(rest)
-        raise Wrong(f"'{kind}:' is none of claim, table, figure, see, require")
+        raise Wrong(f"'{kind}:' is none of table, code, figure, see, require")
 
     def fact(self, words):
         path, bar, form = (part.strip() for part in words.partition("|"))

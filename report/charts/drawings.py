@@ -152,9 +152,9 @@ def tile_life(data):
     """What happens to a tile of keys in the top kernel, from global memory to the running output."""
     code = sources.constants()
     rows, keys, of_thread = code["rows"], code["keys"], code["rows_per_thread"]
-    fig = style.figure(5.35)
+    fig, kernel = style.figure(5.35), data.ladder("f32")[-1].kernel
     ax = style.canvas(fig)
-    ax.text(0.15, 5.14, f"A tile's life in {data.chosen}, d = 64", fontsize=10.5, weight="bold", va="center")
+    ax.text(0.15, 5.14, f"A tile's life in {kernel}, d = 64", fontsize=10.5, weight="bold", va="center")
     for y, height, face, title, under in ((3.90, 0.98, HOST, "global", "memory"),
                                           (2.10, 1.66, DEVICE, "shared", "memory"),
                                           (0.15, 1.81, REGISTER, "registers", "of a thread")):

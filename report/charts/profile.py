@@ -1,22 +1,19 @@
-"""What the profiler says of the kernels, and how their rate follows the size of tiles."""
+"""What the profiler says of the kernels."""
 from __future__ import annotations
 
 import math
 
 from builder.errors import Failed
 from builder.facts import per_load
-from builder.measured import INTEGER_ROOF, flop, metric
-from builder.spread import Spread
-from builder.words import shape, short, significant
+from builder.measured import metric
+from builder.words import short, significant
 
 from . import style
-from .drawings import box
 
 
 def bank_conflicts(data):
     """Shared memory on t28: bank conflicts, and passes through the banks for each load, before and after padding."""
-    rungs = data.rungs
-    launches = [data.launch(kernel) for kernel in rungs]
+    rungs, launches = list(data.launches("f32")), list(data.launches("f32").values())
     height = 1.15 + 0.29 * len(rungs)
     fig = style.figure(height)
     counts = style.axes(fig, 1.3, 0.55, 4.1, height - 1.15)
@@ -90,8 +87,8 @@ def stalls(data):
     """What warps wait for, every rung on t28."""
     # In the order of REASONS, then of all others; in grey their order tells them apart.
     colours = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.RED, style.YELLOW, style.PALE)
-    rungs = data.rungs
-    rows = [parts(data.launch(kernel)) for kernel in rungs]
+    rungs = list(data.launches("f32"))
+    rows = [parts(launch) for launch in data.launches("f32").values()]
     totals = [math.fsum(row) for row in rows]  # the same in every version of Python, which sum() is not
     height = 1.55 + 0.28 * len(rungs)
     fig = style.figure(height)
@@ -155,7 +152,7 @@ def metrics_over_cases(data):
         known = [value for row in values.values() for value in row if value is not None]
         scale = style.steps(most or max(known, default=1) or 1, 5)
         style.ticks(ax.yaxis, scale)
-        ax.set_ylim(0, most * 1.04 if most else scale[-1])
+        ax.set_ylim(-0.05 * scale[-1], most * 1.06 if most else scale[-1])  # room for marks at 0
         ax.set_xlim(-0.5, len(cases) - 0.5)
         style.ticks(ax.xaxis, range(len(cases)), [name for name, *_ in cases])
         ax.tick_params(axis="x", labelsize=7)
@@ -195,35 +192,35 @@ def growing(cases):
 
 def points(data):
     """(kernel, TFLOP/s, FLOP for each byte of L2, of DRAM), those of fixed last"""
-    pairs = [(rung, data.launch(rung.kernel), "profile_ladder.json") for rung in data.ladder("t28")]
-    pairs += [(rung, data.fixed_launch(rung.kernel), "profile_fixed.json") for rung in data.fixed_ladder("t28")]
-    return [(rung.kernel, rung.tflops.mid, rung.flop / metric(launch, "l2_bytes", file),
-             rung.flop / metric(launch, "dram_bytes", file)) for rung, launch, file in pairs]
+    found = []
+    for contract in ("f32", "fixed"):
+        for rung in data.ladder(contract):
+            launch, file = data.launch(contract, rung.kernel), f"the profile of {contract}"
+            found.append((rung.kernel, rung.tflops.mid, rung.flop / metric(launch, "l2_bytes", file),
+                          rung.flop / metric(launch, "dram_bytes", file)))
+    return found
 
 
 def l2_roof(data):
     """(the kernel of fixed that asks most of L2, the percentage of L2's peak, that peak in TB/s). The card does not
     tell the peak, but the profiler the share of it."""
-    file = "profile_fixed.json"
-    share, kernel = max((metric(data.fixed_launch(kernel), "l2_throughput_pct", file), kernel)
-                        for kernel in data.fixed_rungs)
-    launch = data.fixed_launch(kernel)
-    rate = metric(launch, "l2_bytes", file) / metric(launch, "duration_seconds", file)
+    launches = data.launches("fixed")
+    share, kernel = max((metric(launch, "l2_throughput_pct"), kernel) for kernel, launch in launches.items())
+    rate = metric(launches[kernel], "l2_bytes") / metric(launches[kernel], "duration_seconds")
     return kernel, share, rate * 1e-12 / (share / 100)
 
 
 def roofline(data):
     """The ladders of f32 and fixed on t28 under the roofs: the rate over the work for each byte from DRAM and L2."""
-    device = data.profile["device"]
+    device, bytes_peak = data.device, data.peak("fixed")
     peak, memory = device["peak_flop_per_second"] * 1e-12, device["peak_dram_bytes_per_second"] * 1e-12
-    sgemm = data.kernels["sgemm"]["tflops"]
     *_, l2_peak = l2_roof(data)
     found = points(data)
     fig = style.figure(5.5)
     ax = style.axes(fig, 0.75, 0.6, 6.75, 4.35)
     left = min(1.0, min(l2 for _, _, l2, _ in found) / 2)
     right = max(dram for *_, dram in found) * 1.9
-    bottom, top = min(rate for _, rate, *_ in found) / 1.8, INTEGER_ROOF * 1.7
+    bottom, top = min(rate for _, rate, *_ in found) / 1.8, bytes_peak * 1.7
     style.log(ax, "x", left, right)
     style.log(ax, "y", bottom, top, style.within(bottom, top, 0.5, 500))
     ax.grid()
@@ -231,21 +228,19 @@ def roofline(data):
     ax.set_ylabel("TFLOP/s, 4·B·N²·d over the time (logarithmic)")
     corner = peak / memory
     ax.plot([left, corner, right], [memory * left, peak, peak], color=style.INK, linewidth=1.6)
-    ax.plot([corner, INTEGER_ROOF / memory, right], [peak, INTEGER_ROOF, INTEGER_ROOF], color=style.FIXED["color"],
+    ax.plot([corner, bytes_peak / memory, right], [peak, bytes_peak, bytes_peak], color=style.FIXED["color"],
             linewidth=1.6)
     dashed = {"linewidth": 1.4, "linestyle": (0, (4, 2))}
     ax.plot([left, peak / l2_peak, corner], [l2_peak * left, peak, peak], color=style.INK, **dashed)
-    ax.plot([peak / l2_peak, INTEGER_ROOF / l2_peak, INTEGER_ROOF / memory], [peak, INTEGER_ROOF, INTEGER_ROOF],
+    ax.plot([peak / l2_peak, bytes_peak / l2_peak, bytes_peak / memory], [peak, bytes_peak, bytes_peak],
             color=style.FIXED["color"], **dashed)
-    ax.plot([corner, right], [sgemm, sgemm], color=style.GREEN, linewidth=1.2, linestyle=":")
     ax.text(right * 0.97, peak / 1.04, f"float32 peak {significant(peak)} TFLOP/s", ha="right", va="top",
             fontsize=style.SMALL)
-    ax.text(right * 0.97, INTEGER_ROOF * 1.07, f"bytes on tensor cores, six for one: {significant(INTEGER_ROOF)} "
+    ax.text(right * 0.97, bytes_peak * 1.07, f"bytes on tensor cores, six for one: {significant(bytes_peak)} "
             "TFLOP/s", ha="right", fontsize=style.SMALL)
     ax.text(left * 1.75, memory * left * 1.2, f"DRAM {significant(memory)} TB/s", fontsize=style.SMALL)
     ax.text(left * 3.4, l2_peak * left * 3.7, f"L2 {significant(l2_peak)} TB/s", ha="right", fontsize=style.SMALL)
-    ax.text(corner * 1.25, sgemm * 1.06, f"cuBLAS SGEMM {significant(sgemm)} TFLOP/s", fontsize=style.SMALL)
-    fixed = data.fixed_rungs
+    fixed = data.launches("fixed")
     for kernel, rate, l2, dram in found:
         look = {key: (style.FIXED if kernel in fixed else style.HW4)[key] for key in ("color", "marker")}
         ax.plot([l2, dram], [rate, rate], color=style.PALE, linewidth=0.9, zorder=2)
@@ -272,51 +267,3 @@ def label(ax, found, right):
         ax.plot([start + 0.012, 1.005], [height, height], transform=ax.transAxes, color=style.PALE, linewidth=0.6)
         ax.text(1.037, place, f"{kernel} {significant(rate)}", transform=ax.transAxes, va="center_baseline",
                 fontsize=style.SMALL, clip_on=False)
-
-
-def tilings(data):
-    """Br x Bc: the rate of every tiling that was tried."""
-    every, left_out = data.tilings["tilings"], data.tilings["left_out"]
-    rows = sorted({cell["rows"] for cell in every})  # what was left out altogether is in the caption alone
-    keys = sorted({cell["keys"] for cell in every})
-    by_size = {(cell["rows"], cell["keys"]): cell for cell in every}
-    rates = {size: Spread.of(cell["seconds"]).under(flop(cell["batches"], cell["tokens"], cell["dim"]) * 1e-12).mid
-             for size, cell in by_size.items()}
-    best = max(rates, key=rates.get)
-    cell_width, cell_height = min(1.9, 7.2 / len(keys)), 0.72
-    height = 1.25 + cell_height * len(rows)
-    fig = style.figure(height)
-    left = 0.9 + (style.WIDTH - 1.1 - cell_width * len(keys)) / 2
-    ax = style.axes(fig, left, 0.6, cell_width * len(keys), cell_height * len(rows))
-    ax.set_xlim(-0.5, len(keys) - 0.5)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    style.ticks(ax.xaxis, range(len(keys)), keys)
-    style.ticks(ax.yaxis, range(len(rows)), rows)
-    ax.tick_params(length=0)
-    ax.set_xlabel("Bc, keys of a tile")
-    ax.set_ylabel("Br, query rows of a block")
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    low, high = min(rates.values()), max(rates.values())
-    for down, br in enumerate(rows):
-        for across, bc in enumerate(keys):
-            cell = by_size.get((br, bc))
-            share = (rates[br, bc] - low) / (high - low) if cell and high > low else 0.0
-            colour = style.shade(0.1 + 0.9 * share) if cell else style.FAINT
-            box(ax, across - 0.5, down - 0.5, 1, 1, colour, "white", 2)
-            if not cell:
-                tried = any((skip["rows"], skip["keys"]) == (br, bc) for skip in left_out)
-                ax.text(across, down, "left out" if tried else "not tried", ha="center", va="center_baseline",
-                        fontsize=style.SMALL)
-                continue
-            ax.text(across, down - 0.17, significant(rates[br, bc]), ha="center", va="center_baseline", fontsize=12,
-                    weight="bold")
-            ax.text(across, down + 0.12, f"{cell['registers']} registers", ha="center", va="center_baseline",
-                    fontsize=style.SMALL)
-            blocks = cell["blocks_per_multiprocessor"]
-            ax.text(across, down + 0.31, f"{cell['shared_bytes'] / 1024:.0f} KiB, {blocks} block{'s' * (blocks != 1)}",
-                    ha="center", va="center_baseline", fontsize=style.SMALL)
-    down, across = rows.index(best[0]), keys.index(best[1])
-    box(ax, across - 0.485, down - 0.485, 0.97, 0.97, "none", style.ORANGE, 3, zorder=5)
-    style.heading(fig, height - 0.22, f"TFLOP/s over tile sizes, {shape(every[0])}")
-    return fig

@@ -1,0 +1,113 @@
+"""What `hw4 bench` measured for Lab5 and CS336: sweeps of cells, and what a pass takes memory for."""
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from .errors import Failed
+from .spread import Spread
+
+PASSES = ("forward", "backward", "forward_backward")
+BASE = {"batch_size": 16, "seq_len": 1024, "num_heads": 32, "emb_dim": 2048, "causal": False}  # Lab5's
+TOKENS = 16384  # of all batches, where Lab5's length grows
+MIB = 2.0 ** 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A cell of a sweep: its settings and what was measured of each pass."""
+    cell: dict
+    passes: dict[str, dict]
+
+    who = property(lambda self: self.cell["impl"])
+
+    def status(self, name) -> str:
+        return self.passes[name]["status"]
+
+    def seconds(self, name="forward") -> Spread | None:
+        return Spread.of(self.passes[name]["samples"]) if self.status(name) == "ok" else None
+
+    def tflops(self, name="forward") -> Spread | None:
+        return self.seconds(name).under(self.passes[name]["flop"] * 1e-12) if self.status(name) == "ok" else None
+
+    def mib(self, what="peak_bytes", name="forward") -> float | None:
+        return self.passes[name].get(what, 0) / MIB if self.status(name) == "ok" else None
+
+
+def sweep(data, file, **wanted) -> list[Row]:
+    """The rows of those settings, each cell once."""
+    found = {}
+    for record in data[file]["rows"]:
+        cell = {**data[file]["settings"], **{name: value for name, value in record.items() if name not in PASSES}}
+        if all(cell[name] == value for name, value in wanted.items()):
+            row = Row(cell, {name: record[name] for name in PASSES})
+            key = tuple(cell[name] for name in ("impl", *BASE, "warmup"))
+            measured = sum(row.status(name) != "skipped" for name in PASSES)
+            if key not in found or measured > found[key][0]:
+                found[key] = measured, row
+    return [row for _, row in found.values()]
+
+
+def over_length(data, causal) -> dict[str, dict[int, Row]]:
+    """Lab5's rows by contract and length, with as many tokens in all."""
+    found = {}
+    for row in sweep(data, "lab5", num_heads=BASE["num_heads"], emb_dim=BASE["emb_dim"], causal=causal):
+        if row.cell["batch_size"] * row.cell["seq_len"] == TOKENS:
+            found.setdefault(row.who, {})[row.cell["seq_len"]] = row
+    return {who: dict(sorted(rows.items())) for who, rows in found.items()}
+
+
+# ---- Memory, allocation after allocation
+
+
+@dataclasses.dataclass(frozen=True)
+class Track:
+    """What one run of a pass takes and gives back."""
+    impl: str
+    name: str  # of the pass
+    batches: int
+    tokens: int
+    dim: int
+    events: tuple[dict, ...]
+
+    @property
+    def refused(self) -> dict | None:
+        return next((event for event in self.events if event["taken"] == 0), None)
+
+    def held(self) -> list[dict[str, int]]:
+        """After each event, bytes by what they are for; the last is before anything is given back."""
+        now, states = {}, []
+        for event in self.events:
+            if event["taken"] < 0:
+                break
+            if event["taken"] > 0:
+                now = {**now, event["purpose"]: now.get(event["purpose"], 0) + event["bytes"]}
+                states.append(now)
+        return states
+
+    @property
+    def peak(self) -> int:
+        return max((sum(state.values()) for state in self.held()), default=0)
+
+
+_CELL = re.compile(r"(?P<impl>\w+)(?: (?:fp16|bf16))? B (?P<batches>\d+) H 1 N (?P<tokens>\d+) d (?P<dim>\d+)\b.*")
+
+
+def tracks(data) -> list[Track]:
+    found = []
+    for track in data["memory"]["tracks"]:
+        match = _CELL.fullmatch(track["cell"])
+        if not match:
+            raise Failed(f"memory.json: tracks: '{track['cell']}' is no cell of one head")
+        sizes = {name: int(match[name]) for name in ("batches", "tokens", "dim")}
+        found.append(Track(match["impl"], track["pass"], **sizes, events=tuple(track["events"])))
+    return found
+
+
+def track_of(data, impl, name, refused=False) -> Track:
+    """The pass of the longest rows that had enough memory, or had not."""
+    some = [track for track in tracks(data) if track.impl == impl and track.name == name
+            and (track.refused is not None) == refused]
+    if not some:
+        raise Failed(f"memory.json: tracks: no {name} of {impl} that {'was refused' if refused else 'had'} memory")
+    return max(some, key=lambda track: track.tokens)
