@@ -508,7 +508,7 @@ profile: | need-gpu
 	    $(if $(CASES),--case $(CASES))
 
 # Figures need the matplotlib of report/requirements.txt, whose version decides their bytes.
-## report: build report/report.md, its figures and README's tables from report/data (no GPU needed)
+## report: build the pages of report/, their figures and parts of README from report/data (no GPU needed)
 .PHONY: report
 report:
 	PYTHON="$(PYTHON)" report/with-matplotlib report/build

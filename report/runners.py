@@ -124,7 +124,7 @@ class Bench:
     # ---- hw4 bench
 
     def bench_rows(self, *words):
-        """The document that `hw4 bench` writes."""
+        """The document that `hw4 bench` writes, of one cell as of several."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "bench.json"
             code = subprocess.run([str(self.hw4), "bench", *map(str, words), "--output", str(path)],
@@ -132,7 +132,10 @@ class Bench:
             # 69, 70 with a file: no row ran, or one failed, and the rows say why.
             if not path.exists() or code not in (0, 69, 70):
                 raise RunFailed(f"hw4 bench {' '.join(map(str, words))} ended with {code}", code)
-            return json.loads(path.read_text())
+            told = json.loads(path.read_text())
+        if "hw4" in told:  # the cell itself
+            return {**{name: told["hw4"][name] for name in ("hw4_version", "machine")}, "results": [told]}
+        return told
 
 
 def hw4_under(contract):
@@ -148,8 +151,8 @@ def ladder(bench, contract, shapes, passes, runs):
     document, lines = bench.open(contract=contract, runs=runs, ladder=[]), []
     element = contract if contract in ("bf16", "fp16") else "float32"
     for problem in problems_of(shapes):
-        told = bench.bench_rows("--device", "gpu", "--impl", contract, "--dtype", element, "--kernel", "all", "--passes",
-                                passes, "--kind", "uniform", "--repeats", runs, "--limit", runs * SLOW_SAMPLE,
+        told = bench.bench_rows("--device", "gpu", "--impl", contract, "--dtype", element, "--kernel", "all",
+                                "--passes", passes, "--kind", "uniform", "--repeats", runs, "--limit", runs * SLOW_SAMPLE,
                                 "--quiet", "--shape", problem.text)
         cells = [row["hw4"] for row in told["results"]]
         wrong = [cell for cell in cells if cell["status"] == "failed"]

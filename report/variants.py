@@ -1,5 +1,6 @@
-"""Kernels with one thing taken out, and a kernel that tells when its warps do what: the sources with a few texts changed,
-in a copy that is built apart. A text that does not stand exactly once in its file ends the step, and a test looks too.
+"""Kernels with one thing taken out, and a kernel that tells when its warps do what: the sources with a few texts
+changed, in a copy that is built apart. A text that does not stand exactly once in its file ends the step, and a test
+looks too.
 """
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ ABLATIONS = {
 PHASES = ("waits for its turn", "begins products", "waits for scores", "makes weights", "waits for values",
           "packs weights")
 MARKS = 240  # of a group
-# The marks go to memory, and a kernel of its own prints them: a call of printf() would keep the compiler from overlapping
-# the products.
+# The marks go to memory, and a kernel of its own prints them: a call of printf() would keep the compiler from
+# overlapping the products.
 TIMELINE = {
     (HALF_KERNEL, "#include <cstddef>\n"): "#include <cstddef>\n#include <cstdio>\n",
     (HALF_KERNEL, "constexpr int kTileKeys = 128;\n"): f"""constexpr int kTileKeys = 128;
@@ -123,8 +124,8 @@ def ablation(bench, runs):
             bench.hw4 = built(bench.build / "variants", removal.edits)
             say(f"ablation: {kernel} without {removal.what}")
             row, = bench.bench_rows(
-                "--device", "gpu", "--impl", found.contract, "--kernel", removal.kernel or kernel, "--passes", "forward",
-                "--kind", "uniform", "--repeats", runs, "--shape", found.shape, "--quiet")["results"]
+                "--device", "gpu", "--impl", found.contract, "--kernel", removal.kernel or kernel, "--passes",
+                "forward", "--kind", "uniform", "--repeats", runs, "--shape", found.shape, "--quiet")["results"]
             if row["hw4"]["status"] != "ok":
                 raise Failed(f"{kernel} without {removal.what}: {row['hw4']['reason']}")
             records.append({"kernel": kernel, "without": removal.what, "shape": found.shape,

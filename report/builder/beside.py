@@ -7,8 +7,7 @@ from .errors import Failed
 from .spread import drifts
 
 LEAST_PAIRS = 5
-PEERS = {"cudnn": "cuDNN", "fa2": "FlashAttention-2", "efficient": "PyTorch's efficient form",
-         "naive": "PyTorch's naive form"}
+PEERS = {"cudnn": "cuDNN", "fa2": "FlashAttention-2", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -254,9 +254,12 @@ def cs336(data):
         by_size.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.who] = row
     lacked = {who: sum("oom" in (rows[who].status("forward"), rows[who].status("backward"))
                        for rows in by_size.values()) for who in ("naive", "f32")}
-    both = [rows for rows in by_size.values() if all(row.status("backward") == "ok" for row in rows.values())]
-    faster = {name: count_of(sum(rows["naive"].seconds(name).mid < rows["f32"].seconds(name).mid for rows in both),
-                             len(both), "sizes") for name in ("forward", "backward")}
+    both = {size: rows for size, rows in by_size.items() if rows["naive"].status("backward") == "ok"}
+    faster = {}
+    for name in ("forward", "backward"):
+        sizes = [size for size, rows in both.items() if rows["naive"].seconds(name).mid < rows["f32"].seconds(name).mid]
+        faster[name] = {"count": count_of(len(sizes), len(both), "sizes"),
+                        "longest": max((tokens for _, tokens in sizes), default=0), "at_d128": sum(dim == 128 for dim, _ in sizes)}
     track = courses.track_of(data, "naive", "forward", refused=True)
     tree = {"sizes": len(by_size), "limit_gib": data["cs336_attention"]["settings"]["memory_limit"] / GIB,
             "batches": data["cs336_attention"]["settings"]["batch_size"], "out_of_memory": lacked,

@@ -13,14 +13,25 @@ OTHER = re.compile(r"\||#|>|[-+*] |\d+[.)] |<|!\[|    |\t|```")
 
 
 def wrap(text):
-    """The same text with lines of up to 120 columns in every plain paragraph."""
+    """The same text with lines of up to 120 columns in every plain paragraph and list."""
     blocks, fenced = [], False
     for block in text.split("\n\n"):
         lines = block.split("\n")
         plain = not fenced and any(lines) and not any(OTHER.match(line) for line in lines)
-        blocks.append(_paragraph(block) if plain else block)
+        if plain:
+            block = _paragraph(block)
+        elif not fenced and block.startswith("- "):
+            block = _list(block)
+        blocks.append(block)
         fenced ^= sum(line.startswith("```") for line in lines) % 2 == 1
     return "\n\n".join(blocks)
+
+
+def _list(block):
+    ends = len(block) - len(block.rstrip("\n"))
+    items = re.split(r"\n(?=- )", block.rstrip("\n"))
+    return "\n".join("\n".join(textwrap.wrap(" ".join(item.split()), COLUMNS, subsequent_indent="  ",
+                                             break_long_words=False, break_on_hyphens=False)) for item in items) + "\n" * ends
 
 
 def _paragraph(block):

@@ -70,8 +70,8 @@ HALF_ERRORS = {**ERRORS, "largest": positive}  # stands on a logarithmic axis an
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
 # What hw4 --json writes; of the lengths it wrote `tokens` once, `queries` and `keys` now.
-RUN = {"batches": whole, "dim": whole, "kernel": text, "streams": whole, "copies": text, "readers": whole, "writers": whole,
-       "chunk_batches": whole, "staging_bytes": whole, "host_peak_bytes": whole, "device_peak_bytes": whole,
+RUN = {"batches": whole, "dim": whole, "kernel": text, "streams": whole, "copies": text, "readers": whole,
+       "writers": whole, "chunk_batches": whole, "staging_bytes": whole, "host_peak_bytes": whole, "device_peak_bytes": whole,
        "read_bytes": whole, "write_bytes": whole, "overlap": number, "total_seconds": number,
        **{f"{stage}_seconds": number for stage in STAGES}}
 PROFILE = {
@@ -91,7 +91,7 @@ TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
 # What all rows of a measurement by several ranks have.
 BY_RANKS = {"device": text, "ranks": whole, "cards": whole, "shares_cards": flag, "status": text, "samples": [positive]}
 SWEEP = {**COMMON, "settings": each(anything),
-         "rows": some({"impl": text, "forward": PASS, "backward": PASS, "forward_backward": PASS})}
+         "rows": some({"forward": PASS, "backward": PASS, "forward_backward": PASS})}
 DOCUMENTS = {
     "beside.json": {**COMMON, "torch": text, "device": text, "rounds": whole, "rows": some({
         "section": text, "regime": text, "dtype": text, "passes": text, "cell": [whole], "contract": text, "peer": text,

@@ -6,7 +6,7 @@ from statistics import median
 
 from . import beside, courses, sources
 from .errors import Failed
-from .facts import FORMATS, per_load, shared_pipe_pct, waiting
+from .facts import per_load, shared_pipe_pct, waiting
 from .measured import LADDERS, T28, error_name, shape_of
 from .schema import DOCUMENTS
 from .spread import Spread, drifts
@@ -34,8 +34,8 @@ def results(data):
     rows = [(f"`{contract}`", promise, scientific(errors[error_name(contract)]),
              *operation(data, contract, "forward", False), *operation(data, contract, "forward", True),
              *operation(data, contract, "backward", False)) for contract, promise in PROMISES.items()]
-    titles = [f"{name}: TFLOP/s, {rest}" if rest else f"{name} × best peer" for name in ("forward", "causal", "backward")
-              for rest in ("of peak", "")]
+    titles = [title for name in ("forward", "causal", "backward")
+              for title in (f"{name}: TFLOP/s, of peak", f"{name} × best peer")]
     return markdown(("contract", "promise", "largest error", *titles), rows, "llr" + "r" * len(titles))
 
 
@@ -72,8 +72,8 @@ def pair_row(pair):
 
 
 def pair_table(pairs):
-    return markdown(("contract", "tensors", "pass", "B, H, N, d", "peer", "TFLOP/s", "peer's", "ratio", "±, %", "regime",
-                     "MHz", "W"), map(pair_row, pairs), "lllll" + "rrrr" + "l" + "rr")
+    return markdown(("contract", "tensors", "pass", "B, H, N, d", "peer", "TFLOP/s", "peer's", "ratio", "±, %",
+                     "regime", "MHz", "W"), map(pair_row, pairs), "lllll" + "rrrr" + "l" + "rr")
 
 
 def section(*names):
@@ -88,11 +88,13 @@ def losses(data):
 def published(data):
     """FlashAttention-3's figures, beside those of our bf16 at the same d and N."""
     found = data["published"]
-    ours = {line["tokens"]: rung.tflops for line, rung in zip(
+    ours = {line["tokens"]: rung.tflops and rung.tflops.mid for line, rung in zip(
         (line for line in data["half_ladder"]["ladder"] if line["dim"] == 128), data.ladder("bf16", "d128"))}
-    rows = [(f"{rate['tokens']}", f"{rate['dim']}", f"{rate['tflops']}", f"{100 * rate['tflops'] / data.peak('bf16'):.0f} %",
-             *((significant(ours[rate["tokens"]].mid), f"{100 * ours[rate['tokens']].mid / data.peak('bf16'):.0f} %")
-               if ours.get(rate["tokens"]) else (NOT_KNOWN, NOT_KNOWN))) for rate in found["rates"]]
+    def cells(rate):
+        return (NOT_KNOWN,) * 2 if rate is None else (significant(rate), f"{100 * rate / data.peak('bf16'):.0f} %")
+
+    rows = [(f"{rate['tokens']}", f"{rate['dim']}", *cells(rate["tflops"]), *cells(ours.get(rate["tokens"])))
+            for rate in found["rates"]]
     return markdown(("N", "d", "FlashAttention-3, TFLOP/s", "of 989", "`bf16`, TFLOP/s", "of 989"), rows, "rrrrrr")
 
 
@@ -144,8 +146,8 @@ def tensor_profile(data):
                 rows.append((code(kernel), shape, known(get("tensor_pipe_pct"), ".0f"),
                              known(get("issue_slots_busy_pct"), ".0f"), known(get("l2_throughput_pct"), ".0f"),
                              known(get("registers"), ".0f"), known(get("shared_bytes_per_block"), ".0f", 1 / 1024)))
-    return markdown(("kernel", "shape", "tensor cores active, %", "issue slots busy, %", "L2, % of its peak", "registers",
-                     "shared memory a block, KiB"), rows, "llrrrrr")
+    return markdown(("kernel", "shape", "tensor cores active, %", "issue slots busy, %", "L2, % of its peak",
+                     "registers", "shared memory a block, KiB"), rows, "llrrrrr")
 
 
 # ---- The machine, and what was measured by which command
@@ -163,11 +165,11 @@ def machine(data):
                    f"{known(start['sm_clock_max_mhz'], '.0f')}), memory {known(end['memory_clock_mhz'], '.0f')} MHz; "
                    f"not locked"),
         ("power, temperature", f"{known(start['power_w'], '.0f')} W and {known(start['temperature_c'], '.0f')} °C "
-                               f"before, {known(end['power_w'], '.0f')} W and {known(end['temperature_c'], '.0f')} °C after "
-                               f"the kernels; limit {known(start['power_limit_w'], '.0f')} W"),
+                               f"before, {known(end['power_w'], '.0f')} W and {known(end['temperature_c'], '.0f')} °C "
+                               f"after the kernels; limit {known(start['power_limit_w'], '.0f')} W"),
         ("software", f"driver {start['driver']}, CUDA {kernels['ladder'][0]['cuda']}, PyTorch "
-                     f"{data['half_errors']['torch']}, Nsight Compute {data['profile_ladder']['ncu']['version']}, Python "
-                     f"{host['python']}"),
+                     f"{data['half_errors']['torch']}, Nsight Compute {data['profile_ladder']['ncu']['version']}, "
+                     f"Python {host['python']}"),
         ("host", f"{host['processor']}, {host['processors']} processors, {host['system']}"),
         ("compilers", f"{kernels['compilers'][0]}; nvcc of CUDA {kernels['ladder'][0]['cuda']}"),
         ("host code", code(kernels["build"]["cpp"])),
@@ -241,7 +243,8 @@ def files(data):
     """Medians of the whole command in ms, for some cases and for all together."""
     programs = ("context", "plain", "hw4", "1 stream", "linear copies")
     rows = [(name, f"{record['stages']['read_bytes'] * 1e-6:.0f}, {record['stages']['write_bytes'] * 1e-6:.0f}",
-             *(ms(Spread.of(record["seconds"][who]).mid) if who in record["seconds"] else NOT_KNOWN for who in programs))
+             *(ms(Spread.of(record["seconds"][who]).mid) if who in record["seconds"] else NOT_KNOWN
+               for who in programs))
             for name in FILE_CASES for record in [data.file_case(name)]]
     totals = [sum(Spread.of(record["seconds"][who]).mid for record in data.file_cases) for who in programs[:3]]
     rows.append((f"all {len(data.file_cases)}", "", *map(ms, totals), "", ""))
@@ -288,7 +291,7 @@ def distributions(data):
 def half_errors(data):
     """The largest errors by kind of values, of the shortest and the longest rows."""
     document, who = data["half_errors"], {"hw4_fixed16": "`fixed16`", "hw4_bf16": "`bf16`", **{
-        name: name.replace("flash2", "FlashAttention-2,").replace("cudnn", "cuDNN,").replace("naive tf32", "naive, TF32")
+        name: name.replace("flash2", "FlashAttention-2,").replace("cudnn", "cuDNN,")
         for name in ("flash2 bf16", "cudnn bf16")}, "hw4_fp16": "`fp16`", "flash2 fp16": "FlashAttention-2, fp16",
         "naive tf32": "naive, TF32"}
     lengths = sorted({case["tokens"] for case in document["cases"]})
@@ -322,8 +325,8 @@ def lab5_sizes(data):
                                                          for who in PROMISES if who != "fp16"),
                          *(significant(by_who[who].mib()) for who in ("f32", "bf16"))))
     contracts = [code(who) for who in PROMISES if who != "fp16"]
-    return markdown(("varied", "value", *(f"{who}, ms" for who in contracts), "`f32`, peak MiB", "`bf16`, peak MiB"), rows,
-                    "lr" + "r" * 6)
+    return markdown(("varied", "value", *(f"{who}, ms" for who in contracts), "`f32`, peak MiB", "`bf16`, peak MiB"),
+                    rows, "lr" + "r" * 6)
 
 
 LAB5_SIZES = {"batch_size": "batch", "num_heads": "heads", "emb_dim": "columns of all heads"}
@@ -435,8 +438,9 @@ def allreduce(data):
     kinds = list(dict.fromkeys((row["device"], row["ranks"], row["via"]) for row in several
                                if row["status"] == "ok"))
     cells = {(row["device"], row["ranks"], row["via"], row["size"]): row for row in several}
-    table = [(f"`{via}`", device, str(ranks), *(known(cells.get((device, ranks, via, size), {}).get("busbw_gb_s"), ".2f")
-                                                for size in sizes)) for device, ranks, via in kinds]
+    table = [(code(via), device, str(ranks),
+              *(known(cells.get((device, ranks, via, size), {}).get("busbw_gb_s"), ".2f") for size in sizes))
+             for device, ranks, via in kinds]
     return markdown(("via", "vectors", "ranks", *(f"{size / MIB:.0f} MiB, GB/s" for size in sizes)), table,
                     "llr" + "r" * len(sizes))
 
@@ -456,10 +460,11 @@ def gradient_steps(data):
 
 
 TABLES = {function.__name__: function for function in (
-    machine, measurements, results, losses, published, ablation, tensor_profile, profile, profile_reasons, no_help, files,
-    start_up, distributions, half_errors, cpu, lab5_sizes, lab5_passes, cs336_attention, cs336_memory, cs336_bytes,
+    machine, measurements, results, losses, published, ablation, tensor_profile, profile, profile_reasons, no_help,
+    files, start_up, distributions, half_errors, cpu, lab5_sizes, lab5_passes, cs336_attention, cs336_memory, cs336_bytes,
     accumulate,
     allreduce, gradient_steps)}
-TABLES |= {"ladder": rungs("f32"), **{f"{name}_ladder": rungs(name) for name in ("fixed", "fixed16", "bf16", "backward")},
+TABLES |= {"ladder": rungs("f32"),
+           **{f"{name}_ladder": rungs(name) for name in ("fixed", "fixed16", "bf16", "backward")},
            "beside_results": section("results", "power"), "beside_lab5": section("lab5"),
            "beside_cs336": section("cs336")}

@@ -9,8 +9,8 @@
     require: a.fact < 1.5   nothing; the build fails where it does not hold. A sentence that needs more than the number
                             it shows has such a line beside it: < <= > >= == between facts and numbers.
 
-Everything else is taken as it is. A name that does not exist is an error, and so is a table, a figure or an excerpt that
-no text has. A line with nothing but requirements on it leaves no line.
+Everything else is taken as it is. A name that does not exist is an error, and so is a table, a figure or an excerpt
+that no text has. A line with nothing but requirements on it leaves no line.
 """
 from __future__ import annotations
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 import math
 
 NOT_KNOWN = "n/a"  # never 0
-# Who measures what, by their names in rounds and sweeps; hw4's own have the names of their contracts.
-PEOPLE = {"pytorch": "PyTorch naive", "flash2": "FlashAttention-2", "cudnn": "cuDNN", "efficient": "PyTorch efficient",
-          "naive": "naive"}
-TYPES = {"tf32": "TF32"}  # others as they are
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -35,29 +31,11 @@ def known(value, form=".1f", factor=1.0):
     return NOT_KNOWN if value is None else format(value * factor, form)
 
 
-def in_words(who):
-    """'flash2 bf16' as 'FlashAttention-2, bf16'; 'f32' as it is, 'naive' in float32."""
-    impl, _, dtype = who.partition(" ")
-    if impl not in PEOPLE:
-        return f"hw4, {who}"
-    return f"{PEOPLE[impl]}, {TYPES.get(dtype, dtype) or 'float32'}"
-
-
-def short_name(who):
-    """Where the type is said elsewhere: 'FlashAttention-2', 'f32'."""
-    return PEOPLE.get(who.partition(" ")[0], who)
-
-
 def shape(case):
     """The sizes of an object or of a record."""
     batches, tokens, dim = (case[size] if isinstance(case, dict) else getattr(case, size)
                             for size in ("batches", "tokens", "dim"))
     return f"B = {batches}, N = {tokens}, d = {dim}"
-
-
-def with_crosses(name):
-    """A shape without a name of its own, as it can stand in a list: 4×16384×128."""
-    return name.replace(",", "×")
 
 
 def short(tokens):

@@ -112,7 +112,7 @@ def speed_against_error(data):
                 points.setdefault(f"{beside.PEERS[pair.peer]}, {pair.dtype}",
                                   (error, pair.peer_tflops, {"marker": "o", "color": style.GREY}))
     fig = style.figure(4.6)
-    ax = style.axes(fig, 0.75, 0.6, 5.6, 3.5)
+    ax = style.axes(fig, 0.75, 0.6, 5.0, 3.5)
     all_errors, rates = [point[0] for point in points.values()], [point[1] for point in points.values()]
     style.log(ax, "x", min(all_errors) / 2.5, max(all_errors) * 2.5)
     style.log(ax, "y", min(rates) / 1.6, max(rates) * 1.6, style.within(min(rates) / 1.6, max(rates) * 1.6, 10))
@@ -130,7 +130,8 @@ def speed_against_error(data):
         ax.plot([log_share(error, *ax.get_xlim()), 1.02], [log_share(rate, lowest, highest), height],
                 transform=ax.transAxes, color=style.PALE, linewidth=0.6, clip_on=False, zorder=1)
         ax.text(1.03, height, f"{name}: {significant(rate)}, {scientific(error)}", transform=ax.transAxes,
-                va="center_baseline", fontsize=style.SMALL, color=style.ink(look["color"]), weight="bold" if hw4 else None)
+                va="center_baseline", fontsize=style.SMALL, color=style.ink(look["color"]),
+                weight="bold" if hw4 else None)
     style.heading(fig, 4.4, "Speed against error: t28, forward")
     return fig
 

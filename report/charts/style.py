@@ -13,8 +13,8 @@ WIDTH = 9.0  # inches of every figure; at 900 pixels a point is 1.4 pixels
 TEXT, SMALL = 9.0, 8.0
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; markers or hatches tell them apart in grey.
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
+    "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 INK, GREY, PALE, FAINT = "#222222", "#6f6f6f", "#c9c9c9", "#ebebeb"
 
 # Who is who in every chart: colour, marker, line.
@@ -46,11 +46,6 @@ def ink(colour):
     """Dark enough for text in that colour."""
     return {ORANGE: "#8a5f00", SKY: "#1f6f9f", YELLOW: "#6f6a00", PURPLE: "#8f3f6b",
             GREEN: "#00694d"}.get(colour, colour)
-
-
-def shade(share):
-    """From white at 0 to a blue at 1, light enough for text in INK: a contrast of more than 5 to 1."""
-    return (1 - 0.75 * share, 1 - 0.375 * share, 1.0)
 
 
 def figure(height):
@@ -213,17 +208,6 @@ def bar(ax, place, spread, label, gap, height=0.62, **look):
     ax.barh([place], [spread.mid], height=height, zorder=2, **look)
     whiskers(ax, place, spread)
     ax.text(spread.high + gap, place, label, va="center_baseline", fontsize=SMALL, zorder=6, bbox=WHITE)
-
-
-def stairs(ax, lines, bottom, step, tail, label):
-    """Vertical lines (name, value, look) through bars, their names on stairs above: the lower value is higher, so that
-    no line crosses a name. label(name, value): its place, its text and its alignment."""
-    for number, (name, value, look) in enumerate(sorted(lines, key=lambda line: -line[1])):
-        top = -0.75 - step * number
-        ax.plot([value, value], [bottom, top - tail], color=look["color"], linestyle=look["linestyle"], linewidth=1.3,
-                clip_on=False, zorder=3)
-        x, text, side = label(name, value)
-        ax.text(x, top, text, ha=side, va="center_baseline", fontsize=SMALL, clip_on=False)
 
 
 def key(ax, x, y, colour, hatch, words, size=0.13, fontsize=SMALL):

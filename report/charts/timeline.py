@@ -29,7 +29,7 @@ def warp_timeline(data):
             if until > begin and clock < end:
                 ax.barh([place], [min(until, end) - max(clock, begin)], left=[max(clock, begin) - begin], height=0.8,
                         color=COLOURS[phase], edgecolor="white", linewidth=0.5)
-    style.keys(style.canvas(fig), 0.9, fig.get_size_inches()[1] - 0.62,
+    style.keys(style.canvas(fig), 0.15, fig.get_size_inches()[1] - 0.62,
                *((colour, "", phase) for colour, phase in zip(COLOURS, phases)))
     style.heading(fig, fig.get_size_inches()[1] - 0.25, f"{document['kernel']}: one block, {TILES} tiles")
     return fig

@@ -23,14 +23,14 @@ BUILD = Path(os.environ.get("HW4_BUILD") or ROOT / "build").resolve()
 NO_GPU, WRONG_USAGE = 69, 64
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge"), str(ROOT / "profile")]
 
-import bars  # noqa: E402 (the path to them is set above)
-import exact  # noqa: E402
+import exact  # noqa: E402 (the path to them is set above)
 import provenance  # noqa: E402
 import runners  # noqa: E402
+import variants  # noqa: E402
 from builder import schema  # noqa: E402
 from case_table import TableError  # noqa: E402
 from given_cases import case_of  # noqa: E402
-from cells import HISTORICAL, STEPS  # noqa: E402
+from cells import STEPS  # noqa: E402
 from document import Failed  # noqa: E402
 from program_module import program_as_module  # noqa: E402
 from shapes import problems_of  # noqa: E402
@@ -79,10 +79,19 @@ class Workplace(unittest.TestCase):
 class Cells(unittest.TestCase):
     def test_the_committed_files_are_those_of_the_steps(self):
         files = {path.name for path in (ROOT / "report/data").glob("*.json")}
-        self.assertLessEqual({f"{name}.json" for name in HISTORICAL}, files)
-        self.assertLessEqual(files, {f"{name}.json" for name in (*STEPS, *HISTORICAL)} | {
-            trace for step in STEPS.values() for trace in step.traces})
-        self.assertFalse(set(STEPS) & set(HISTORICAL))
+        traces = {trace for step in STEPS.values() for trace in step.traces}
+        measured = {f"{name}.json" for name in STEPS} | traces
+        self.assertLessEqual(files, {*measured, "published.json"})
+        self.assertEqual(set(schema.DOCUMENTS), {*measured, "published.json"})
+        self.assertLessEqual(set(schema.DOCUMENTS) - set(schema.OPTIONAL), files)
+
+    def test_what_is_taken_out_of_a_kernel_stands_in_the_sources(self):
+        for edits in (variants.TIMELINE, *(removal.edits for ablation in variants.ABLATIONS.values()
+                                           for removal in ablation.removals)):
+            for file, text in variants.edited(edits).items():
+                self.assertNotEqual(text, (ROOT / file).read_text())
+        with self.assertRaisesRegex(Failed, "stands there 0 times, not once"):
+            variants.edited({("Makefile", "no such text"): ""})
 
     def test_shapes(self):
         names = [one.name for one in problems_of(["t28,t01", "4,16384,64", "4,16384,128", "t1[12]", "2,3,64,8"])]
@@ -91,16 +100,6 @@ class Cells(unittest.TestCase):
         for word in ("t99", "4,16384", "0,1,1", "4,0,64,64"):
             with self.assertRaises(TableError):
                 problems_of([word])
-
-    def test_bars(self):
-        self.assertEqual(bars.least_met({"a": {"x": 2, "y": 1}, "b": {"x": 1}}, {
-            "a": {"x": 2, "y": 0.9}, "b": {"x": 1}, "other": {}}), {"a": False, "b": True})
-        self.assertEqual(bars.least_met({"a": {"x": 2}}, {"a": {"x": None}}), {"a": False}, "not measured")
-        seconds = {"context": [0.4, 0.2], "plain": [1.0, 3.0], "hw4": [0.22, 0.5]}  # the best of each counts
-        self.assertEqual(bars.files_met({"t01": seconds, "t22": seconds, "t17": seconds}, bars.MEMORY_BYTES + 1),
-                         {"t01": True, "t22": True, "memory": False})
-        every = {name: {**seconds, "hw4": [0.61]} for name in bars.COURSE_CASES}
-        self.assertIs(bars.files_met(every, 0)["total"], False)
 
 
 # ---- Every command and every file, without a GPU
@@ -113,8 +112,8 @@ class EveryCommand(Workplace):
         words = [str(word) for word in words]
         done = subprocess.run([BIN / "hw4", "bench", *words], env=HIDDEN, capture_output=True, text=True)
         self.assertEqual(done.returncode, NO_GPU, f"{words}: {done.stderr}")
-        rows = [{"hw4": {"status": "ok", "reason": None, "forward": {
-            "kernel": kernel, "flop": 1, "scratch_bytes": 1, "launches": 1, "samples": [0.001]}}} for kernel in "kl"]
+        measured = {"kernel": "k", "flop": 1, "scratch_bytes": 1, "launches": 1, "samples": [0.001]}
+        rows = [{"hw4": {"status": "ok", "reason": None, "forward": measured, "backward": measured}} for _ in range(2)]
         rows.append({"hw4": {"status": "unsupported", "reason": "computes backward"}})
         return {"machine": {"name": "A", "cuda": "13.0"}, "results": rows}
 
@@ -126,11 +125,22 @@ class EveryCommand(Workplace):
                 self.assertEqual(len(document["ladder"]), 2 * len(step.cells["shapes"]))
                 self.check(name, document)
 
+
 class OtherCommands(unittest.TestCase):
-    def test_memory(self):
-        done = subprocess.run([BIN / "hw4", "bench", "--device", "gpu", *STEPS["memory"].cells["words"]], env=HIDDEN,
-                              capture_output=True)
-        self.assertNotEqual(done.returncode, WRONG_USAGE, done.stderr)
+    def test_sweeps_and_memory(self):
+        for words in (STEPS["memory"].cells["words"], *(words for step in STEPS.values() if step.runner == "sweep"
+                                                        for words in step.cells["runs"])):
+            done = subprocess.run([BIN / "hw4", "bench", "--device", "gpu", *words], env=HIDDEN, capture_output=True)
+            self.assertNotEqual(done.returncode, WRONG_USAGE, done.stderr)
+
+    @needs_torch
+    def test_beside(self):
+        sys.path.insert(0, str(ROOT / "python"))
+        from hw4 import neighbours
+        for run in STEPS["beside"].cells["runs"]:
+            lists = [word for name in ("contracts", "peers", "cells") for word in (f"--{name}", *run[name])]
+            others = [word for name in ("dtype", "passes", "regime") for word in (f"--{name}", run[name])]
+            neighbours.parse(lists + others)
 
     def test_profiles(self):
         profile = program_as_module(ROOT / "profile/profile")
@@ -194,14 +204,14 @@ class OnTheCpu(Workplace):
                 self.assertRaisesRegex(Failed, "the output has not the CRC-32 of the table"):
             self.measured("files", **small)
 
-    def test_steps(self):
-        document = self.measured("steps", shapes=("e03",), device="cpu", runs=2)
-        self.check("steps", document)
-        self.assertEqual([len(step["seconds"]) for step in document["steps"]], [2] * len(document["steps"]))
-        self.assertEqual([(step["label"], step["streams"], step["copies"]) for step in
-                          runners.steps_of(["plain_rows", "padded_tiles"], 4)],
-                         [("plain_rows", 1, "linear"), ("padded_tiles", 1, "linear"),
-                          ("padded_tiles, 2-D copies", 1, "2d"), ("padded_tiles, 4 streams", 4, "2d")])
+    def test_sweep_and_cpu(self):
+        document = self.measured("lab5", device="cpu", runs=((*self.SMALL, "--impl", "f32"), (*self.SMALL, "--causal")))
+        self.check("lab5", document)
+        self.assertEqual([(row["seq_len"], row["causal"]) for row in document["rows"]],
+                         [(8, False), (16, False), (8, True), (16, True)])
+        document = self.measured("cpu", case="2,64,16", runs=3)
+        self.check("cpu", document)
+        self.assertLess({"f32", "fixed", "fixed16"}, {case["contract"] for case in document["cases"]})
 
 
 @needs_torch
@@ -292,7 +302,7 @@ class WithGpu(Workplace):
 
 class Program(Workplace):
     """With runners that only pretend to measure."""
-    ONE, TWO, TRACED = "steps", "sequential", "files"
+    ONE, TWO, TRACED = "half_ladder", "sequential", "files"
     TRACES = STEPS[TRACED].traces
 
     def setUp(self):

@@ -1,5 +1,5 @@
 // The references of the contracts "fixed" and "fixed16" against float64: within the bounds that
-// report/error_of_fixed.md and error_of_fixed16.md derive.
+// report/contracts.md derives.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -42,7 +42,7 @@
 // Scores that are whole numbers anyway (F < 0) are compared as such: the exponent is (x_j - x_largest) * 2^-F - 1/4,
 // M is x_largest * 2^-F as a float, and a is 1.
 //
-// How far from exact arithmetic a row may be, worst case upon worst case (report/error_of_fixed.md has the steps): with
+// How far from exact arithmetic a row may be, worst case upon worst case (report/contracts.md has the steps): with
 // A, K, V the largest magnitudes of its Q*c, of K and of V, but at least 2^-126, and T tiles, a score is off by at most
 // s = (5/4 d + 1) * 2^-19.9 * A * K + 2^-23 + 2^-22 * |score|, and O by V * (2e/(1-e) + 2^-14 + (T + 4) * 2^-22) +
 // 2^-147, where e = 2^s - 1 + 4e-7 is below 1/2; else 2 stands for 2e/(1-e). What is random about the roundings leaves

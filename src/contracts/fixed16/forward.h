@@ -26,7 +26,7 @@
 //            the bit, the attention of the keys that it sees where those end with a tile, none of the others is so
 //            large that it changes the row's e, and no later V is so large that powers of two sink below 2^-126.
 //
-// How far from exact arithmetic a row may be: report/error_of_fixed16.md.
+// How far from exact arithmetic a row may be: report/contracts.md.
 //
 // Defined for what "fixed" is defined for. What may be done otherwise, because no bit depends on it: the order of
 // integer sums; more columns or keys of zero digits and weights; the order in which maxima are taken.
