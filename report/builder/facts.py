@@ -325,7 +325,8 @@ def published(data):
     found = data["published"]
     name = re.split(": ", found["source"])[-1]
     return {"name": name, **{field: found[field] for field in ("source", "where", "gpu", "type")},
-            **{f"n{rate['tokens']}": {"tflops": rate["tflops"]} for rate in found["rates"]}}
+            **{f"d{rate['dim']}_{'causal' if rate['causal'] else 'none'}_n{rate['tokens']}": {"tflops": rate["tflops"]}
+               for rate in found["rates"]}}
 
 
 FACTS = {"machine": machine, "peak": peaks, "ladder": ladder, "profile": profile, "profile_of_cases": profile_of_cases,
