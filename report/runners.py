@@ -152,8 +152,8 @@ def ladder(bench, contract, shapes, passes, runs):
     element = contract if contract in ("bf16", "fp16") else "float32"
     for problem in problems_of(shapes):
         told = bench.bench_rows("--device", "gpu", "--impl", contract, "--dtype", element, "--kernel", "all",
-                                "--passes", passes, "--kind", "uniform", "--repeats", runs, "--limit", runs * SLOW_SAMPLE,
-                                "--quiet", "--shape", problem.text)
+                                "--passes", passes, "--kind", "uniform", "--repeats", runs, "--limit",
+                                runs * SLOW_SAMPLE, "--quiet", "--shape", problem.text)
         cells = [row["hw4"] for row in told["results"]]
         wrong = [cell for cell in cells if cell["status"] == "failed"]
         measured = [cell for cell in cells if cell["status"] == "ok"]

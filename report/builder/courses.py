@@ -5,7 +5,7 @@ import dataclasses
 import re
 
 from .errors import Failed
-from .spread import Spread
+from .spread import Spread, drifts
 
 PASSES = ("forward", "backward", "forward_backward")
 BASE = {"batch_size": 16, "seq_len": 1024, "num_heads": 32, "emb_dim": 2048, "causal": False}  # Lab5's
@@ -29,6 +29,9 @@ class Row:
 
     def tflops(self, name="forward") -> Spread | None:
         return self.seconds(name).under(self.passes[name]["flop"] * 1e-12) if self.status(name) == "ok" else None
+
+    def drifts(self, name="forward") -> bool:
+        return drifts(self.passes[name]["samples"])
 
     def mib(self, what="peak_bytes", name="forward") -> float | None:
         return self.passes[name].get(what, 0) / MIB if self.status(name) == "ok" else None

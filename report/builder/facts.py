@@ -259,7 +259,8 @@ def cs336(data):
     for name in ("forward", "backward"):
         sizes = [size for size, rows in both.items() if rows["naive"].seconds(name).mid < rows["f32"].seconds(name).mid]
         faster[name] = {"count": count_of(len(sizes), len(both), "sizes"),
-                        "longest": max((tokens for _, tokens in sizes), default=0), "at_d128": sum(dim == 128 for dim, _ in sizes)}
+                        "longest": max((tokens for _, tokens in sizes), default=0),
+                        "at_d128": sum(dim == 128 for dim, _ in sizes)}
     track = courses.track_of(data, "naive", "forward", refused=True)
     tree = {"sizes": len(by_size), "limit_gib": data["cs336_attention"]["settings"]["memory_limit"] / GIB,
             "batches": data["cs336_attention"]["settings"]["batch_size"], "out_of_memory": lacked,

@@ -71,7 +71,8 @@ STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "ch
           "write", "release")
 # What hw4 --json writes; of the lengths it wrote `tokens` once, `queries` and `keys` now.
 RUN = {"batches": whole, "dim": whole, "kernel": text, "streams": whole, "copies": text, "readers": whole,
-       "writers": whole, "chunk_batches": whole, "staging_bytes": whole, "host_peak_bytes": whole, "device_peak_bytes": whole,
+       "writers": whole, "chunk_batches": whole, "staging_bytes": whole, "host_peak_bytes": whole,
+       "device_peak_bytes": whole,
        "read_bytes": whole, "write_bytes": whole, "overlap": number, "total_seconds": number,
        **{f"{stage}_seconds": number for stage in STAGES}}
 PROFILE = {

@@ -57,7 +57,7 @@ def rate_alone(data, contract, passes, causal):
     batches, heads, tokens, dim = RESULTS_CELL
     row = courses.over_length(data, causal).get(contract, {}).get(tokens)
     if row and row.cell["batch_size"] * row.cell["num_heads"] == batches * heads and row.status(passes) == "ok" \
-            and not drifts(row.passes[passes]["samples"]):
+            and not row.drifts(passes):
         return row.tflops(passes).mid
     lines = data[LADDERS[contract]]["ladder"] if contract in LADDERS and passes == "forward" and not causal else ()
     chosen = [line for line in lines if shape_of(line) == (batches * heads, tokens, dim)][-1:]
@@ -87,12 +87,11 @@ def losses(data):
 
 def published(data):
     """FlashAttention-3's figures, beside those of our bf16 with as many heads."""
-    ours = {(64, causal, tokens): row.tflops().mid for causal in (False, True)
-            for tokens, row in courses.over_length(data, causal)["bf16"].items()}
     last = data.ladder("bf16", "d128")[-1]
-    ours[128, False, 8192] = last.tflops.mid if last.seconds else None
-    for row in courses.sweep(data, "half_lengths") if data.has("half_lengths") else ():
-        ours[128, row.cell["causal"], row.cell["seq_len"]] = row.tflops().mid
+    ours = {(128, False, 8192): last.tflops.mid if last.seconds else None}
+    rows = [(64, row) for causal in (False, True) for row in courses.over_length(data, causal)["bf16"].values()]
+    rows += [(128, row) for row in courses.sweep(data, "half_lengths")] if data.has("half_lengths") else []
+    ours |= {(dim, row.cell["causal"], row.cell["seq_len"]): row.tflops().mid for dim, row in rows if not row.drifts()}
 
     def cells(rate):
         return (NOT_KNOWN,) * 2 if rate is None else (significant(rate), f"{100 * rate / data.peak('bf16'):.0f} %")
@@ -317,6 +316,10 @@ def cpu(data):
 # ---- Lab5
 
 
+def starred(row, words, name="forward"):
+    return f"{words}*" if row.drifts(name) else words
+
+
 def lab5_sizes(data):
     """Forward's time over batch, heads and width."""
     rows = []
@@ -326,7 +329,8 @@ def lab5_sizes(data):
         for row in courses.sweep(data, "lab5", **others):
             found.setdefault(row.cell[size], {})[row.who] = row
         for value, by_who in sorted(found.items()):
-            rows.append((LAB5_SIZES[size], str(value), *(ms(by_who[who].seconds().mid) if who in by_who else NOT_KNOWN
+            rows.append((LAB5_SIZES[size], str(value), *(starred(by_who[who], ms(by_who[who].seconds().mid))
+                                                         if who in by_who else NOT_KNOWN
                                                          for who in PROMISES if who != "fp16"),
                          *(significant(by_who[who].mib()) for who in ("f32", "bf16"))))
     contracts = [code(who) for who in PROMISES if who != "fp16"]
@@ -343,7 +347,8 @@ def lab5_passes(data):
     for who, by_length in courses.over_length(data, False).items():
         for tokens, row in by_length.items():
             if row.status("backward") == "ok":
-                rows.append((code(who), str(tokens), *(significant(row.tflops(name).mid) for name in courses.PASSES),
+                rows.append((code(who), str(tokens),
+                             *(starred(row, significant(row.tflops(name).mid), name) for name in courses.PASSES),
                              f"{row.seconds('backward').mid / row.seconds().mid:.2f}",
                              *(significant(row.mib(name=name)) for name in ("forward", "forward_backward"))))
     return markdown(("contract", "N", "forward, TFLOP/s", "backward", "both", "backward's time over forward's",
@@ -466,8 +471,8 @@ def gradient_steps(data):
 
 TABLES = {function.__name__: function for function in (
     machine, measurements, results, losses, published, ablation, tensor_profile, profile, profile_reasons, no_help,
-    files, start_up, distributions, half_errors, cpu, lab5_sizes, lab5_passes, cs336_attention, cs336_memory, cs336_bytes,
-    accumulate,
+    files, start_up, distributions, half_errors, cpu, lab5_sizes, lab5_passes, cs336_attention, cs336_memory,
+    cs336_bytes, accumulate,
     allreduce, gradient_steps)}
 TABLES |= {"ladder": rungs("f32"),
            **{f"{name}_ladder": rungs(name) for name in ("fixed", "fixed16", "bf16", "backward")},
