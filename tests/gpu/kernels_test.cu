@@ -120,6 +120,10 @@ TEST(ChooseKernel, CutsTheKeysOfFewQueriesOfHalfPrecision) {
         EXPECT_EQ(chosen(problem, kH200, kBf16), "wgmma_bf16");
         problem.by_lengths = true;
         EXPECT_EQ(chosen(problem, kH200, kBf16), "split_bf16") << "no other takes lengths";
+        for (const int64_t dim : {64, 128, 256}) { // where a block may have 99 KiB too
+            problem.dim = dim;
+            EXPECT_EQ(chosen(problem, kRtx3090, kBf16), "split_bf16") << dim;
+        }
     }
 }
 

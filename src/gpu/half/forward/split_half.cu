@@ -6,9 +6,8 @@
 //           it itself and waits for no other warp; the four are added up in shared memory at the end.
 // Memory    Each warp has a ring of tiles of K and V. Partial sums of O are float32 in scratch memory, only for rows
 //           that exist and that see more than one part; other rows are written at once.
-// Overlap   Two tiles of each of a multiprocessor's eight warps are on their way while a third is computed; for d >
-// 128,
-//           one tile of each of four warps. The longest parts begin first, so that blocks end together.
+// Overlap   Two tiles of each of a multiprocessor's eight warps are on their way while a third is computed. With
+//           d > 128, one tile of each of four warps is. The longest parts begin first, so that blocks end together.
 // Order     Tiles of a warp, warps of a part and parts of a sequence are added up by their positions alone.
 // Limits    More than 32 rows (d > 128: 16) that share keys read them again, from the L2 cache. Where a block may have
 //           less than 102 to 132 KiB of shared memory, rings are a stage shorter: with d > 128, no copy runs ahead.
