@@ -420,7 +420,8 @@ def beside(bench, rounds, runs):
     """Each run is one `python -m hw4.neighbours`, which takes hw4 and the peers in turns."""
     need_torch()
     document, rows = bench.open(rounds=rounds), []
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "HW4_LIBRARY": str(bench.libhw4)}
+    paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HW4_LIBRARY": str(bench.libhw4)}
     for run in runs:
         told = neighbours(environment, rounds, run)
         rows += [{**{name: run[name] for name in ("section", "dtype", "passes", "regime")}, **row}
