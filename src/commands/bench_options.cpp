@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/base/numbers.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/bench_values.h"
 #include "src/io/case_values.h"
@@ -23,6 +22,12 @@ std::vector<std::string> parse_impls(const std::string& text) {
         impls.push_back(name);
     }
     return impls;
+}
+
+// An implementation as its contract is named, or the name of a kernel.
+std::string parse_baseline(const std::string& text) {
+    const std::string name = implementation_named(text);
+    return parse_name("relative-to", name.empty() ? text : name);
 }
 
 std::vector<bool> parse_causal(const char* text) {
@@ -52,12 +57,6 @@ Timing parse_timing(const std::string& name) {
     for (const Timing timing : {Timing::event, Timing::wall})
         if (name == name_of(timing)) return timing;
     refuse_value("timing", name, "event or wall");
-}
-
-float parse_term(const std::string& text) {
-    const auto term = decimal_number(text, -1e4, 1e4);
-    if (!term) refuse_value("term", text, "a number from -1e4 to 1e4");
-    return static_cast<float>(*term);
 }
 
 // "8G", "512m", "1000000"
@@ -107,6 +106,7 @@ std::vector<CommandOption> options_of(Request& request) {
         {"preset", kValue, [&](const char* value) { sweep.preset = parse_preset(value); }},
         {"shape", kValue, [&](const char* value) { sweep.shapes.push_back(parse_shape(value)); }},
         {"kernel", kValue, [&](const char* value) { sweep.kernels = parse_kernels(value); }},
+        {"relative-to", kValue, [&](const char* value) { sweep.baseline = parse_baseline(value); }},
         {"dtype", kValue, [&](const char* value) { sweep.elements = parse_named("dtype", value, kElements); }},
         {"passes", kValue, [&](const char* value) { request.passes = parse_named("passes", value, kPasses); }},
         {"kind", kValue, [&](const char* value) { common.kind = spelling_of(distribution_of(value)); }},
@@ -168,12 +168,9 @@ Request parse_request(int argc, char** argv) {
 
 AccumulateRequest parse_accumulate(int argc, char** argv) {
     AccumulateRequest request;
-    const auto count = [&](const char* value) { request.addends.count = parse_count("count", value, kMostRepeats); };
     request.action = take_options(
         argc, argv,
-        {{"count", required_argument, count},
-         {"term", required_argument, [&](const char* value) { request.addends.term = parse_term(value); }},
-         {"device", required_argument, [&](const char* value) { request.device = parse_device(value); }},
+        {{"device", required_argument, [&](const char* value) { request.device = parse_device(value); }},
          {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}},
         usage_error);
     if (request.action != Action::run) return request;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "src/bench/accumulate.h"
 #include "src/bench/memory_timeline.h"
 #include "src/bench/sweep.h"
 #include "src/commands/options.h"
@@ -29,7 +28,6 @@ Request parse_request(int argc, char** argv);
 
 struct AccumulateRequest {
     Action action = Action::run;
-    Addends addends;
     Device device = Device::automatic;
     std::string output; // JSON; empty: none
 };
@@ -40,6 +38,11 @@ struct StartUpRequest {
 };
 StartUpRequest parse_start_up(int argc, char** argv);
 
+// What --help prints.
 std::string help_text();
+std::string accumulate_help();
+std::string start_up_help();
+std::string allreduce_help();
+std::string gradients_help();
 
 } // namespace hw4::bench

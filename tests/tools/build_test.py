@@ -149,7 +149,8 @@ class Install(Workplace):
         asking = ('source "$1"; program=$2; word=$3; before=$4; shift 4; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
                   '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
         for words, completed in ((("hw4", "--list"), "--list-kernels"), (("hw4", "--contract", "fixed1"), "fixed16"),
-                                 (("hw4", "bench", "--batch"), "--batch_size")):
+                                 (("hw4", "bench", "--batch"), "--batch_size"),
+                                 (("hw4", "bench", "allreduce", "--si"), "--sizes")):
             done = self.run_command("bash", "-c", asking, "bash", script, f"{self.folder}/prefix/bin/hw4", words[-1],
                                     words[-2], *words)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, completed + "\n", ""))

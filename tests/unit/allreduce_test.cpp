@@ -73,15 +73,9 @@ TEST(Allreduce, BandwidthsAreThoseOfNcclTests) {
     EXPECT_DOUBLE_EQ(row.algorithm_bandwidth(), 1);
     EXPECT_DOUBLE_EQ(row.bus_bandwidth(), 1.5);
     EXPECT_NE(allreduce_line(row).find("ok: host memory, ranks share a card"), std::string::npos);
-    row.group.cards = 4;
-    EXPECT_EQ(allreduce_line(row).find("share"), std::string::npos);
-}
-
-TEST(RankGroup, SaysWhereRanksAre) {
-    EXPECT_EQ(words_of({4, 1, 1, "gpu", "Open MPI v4.1.4"}),
-              "4 ranks on one machine, on one card that ranks share, Open MPI v4.1.4");
-    EXPECT_EQ(words_of({4, 2, 4, "gpu", ""}), "4 ranks on 2 machines, on 4 cards");
-    EXPECT_EQ(words_of({1, 1, 0, "cpu", ""}), "one rank on one machine, on processors");
+    EXPECT_TRUE(row.has_bandwidth());
+    row.group.ranks = 1;
+    EXPECT_FALSE(row.has_bandwidth());
 }
 
 TEST(RankGroup, ComesToOneOutcome) {
