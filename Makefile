@@ -41,6 +41,7 @@ COVERAGE_ARGS ?=
 CXXFLAGS ?=
 LDFLAGS ?=
 NVCCFLAGS ?=
+OPTIMIZE_GPU_TESTS ?= yes
 MEASURE_ARGS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -159,7 +160,7 @@ COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-
 # nvcc splits what it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(strip $(EXACT) $(HARDEN) -Wall -Wextra -Wshadow $(FALSE_ALARMS) -Werror))
 HW4_NVCCFLAGS = -std=c++17 $(LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
-    -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS) \
+    -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS)$(patsubst %,$(comma)%,$(filter -U%,$(LEVEL))) \
     -DHW4_ARCHS='"$(strip $(ARCHS))"' -DHW4_PTX_ARCH=$(PTX_ARCH) $(NVCCFLAGS) $(EXACT_DEVICE)
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
@@ -348,8 +349,9 @@ $(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp s
 # The tests' own code would take longer to be optimised than it does to run, but in those that compute; what they test is
 # the programs' code.
 $(eval $(call with_headers,tests,$(if $(INSTRUMENT),-O1,-O0 -U_FORTIFY_SOURCE),gtest/gtest.h $(STANDARD_HEADERS),\
-    $(filter-out $(BUSY_TESTS),$(UNIT_TESTS))))
-$(eval $(call with_headers,busy_tests,-O1,gtest/gtest.h $(STANDARD_HEADERS),$(BUSY_TESTS) $(GPU_TESTS)))
+    $(filter-out $(BUSY_TESTS),$(UNIT_TESTS)) $(if $(filter no,$(OPTIMIZE_GPU_TESTS)),$(GPU_TESTS))))
+$(eval $(call with_headers,busy_tests,-O1,gtest/gtest.h $(STANDARD_HEADERS),$(BUSY_TESTS) \
+    $(if $(filter no,$(OPTIMIZE_GPU_TESTS)),,$(GPU_TESTS))))
 # Kernel files are compiled by the test, as somebody would his own.
 $(BUILD)/tests/unit/kernel_file_test.cpp.o: private FILE_FLAGS += -DHW4_HOST_COMPILER='"$(CXX)"'
 $(call objects,$(wildcard src/gpu/*/*/wgmma_*.cu)): private DEVICE_CODE := $(GENCODE_WGMMA)
