@@ -205,7 +205,7 @@ LIBRARY_CUDA := $(filter-out $(addprefix src/gpu/,engine.cu fault.cu kernel_of_f
     src/library/on_device.cu
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
-    fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound \
+    fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward \
     half_tiles properties row_statistics shares stored_elements untouched_vector)
 UNIT_SUPPORT := $(patsubst %,tests/support/%.cpp,main every_float expected_by_reference)
 FUZZ_CORPUS := tests/fuzz/corpus/made

@@ -5,7 +5,6 @@
 
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
-import array
 import gzip
 import math
 import struct
@@ -83,42 +82,6 @@ class ComputedTest(LongHeaderTest):
             done = self.assert_computes(path, contract=contract)
             self.assert_same_bytes(self.out.read_bytes(), by_seq(short, contract))
             self.assertIn("(B, N, d): (3, 65, 33)\n", done.stdout)
-
-    def test_a_head_is_computed_as_a_batch_of_its_own(self):
-        """With heads of K and V for several of Q each."""
-        B, heads, kv_heads, N, d = 2, 6, 2, 40, 5
-        path = self.generated((B, heads, kv_heads, N, N, d))
-        data = path.read_bytes()[64:]
-        matrix = 4 * N * d
-        of_batch = len(data) // B
-        units = []
-        for batch in range(B):
-            matrices = [data[batch * of_batch + at:][:matrix] for at in range(0, of_batch, matrix)]
-            for head in range(heads):
-                shared = head * kv_heads // heads
-                units += [matrices[head], matrices[heads + shared], matrices[heads + kv_heads + shared]]
-        short = self.file(cli_test.header(B * heads, N, d) + b"".join(units), "short.in")
-        for contract in contracts():
-            self.assert_computes(path, contract=contract)
-            self.assert_same_bytes(self.out.read_bytes(), by_seq(short, contract))
-
-    def test_against_the_definition(self):
-        """With fewer and with more keys than queries."""
-        for N_q, N_k in ((7, 30), (30, 7)):
-            d = 5
-            path = self.generated((1, 1, 1, N_q, N_k, d), name=f"{N_q}.in")
-            numbers = array.array("f", path.read_bytes()[64:])
-            rows = [numbers[i:i + d] for i in range(0, len(numbers), d)]
-            q, k, v = rows[:N_q], rows[N_q:N_q + N_k], rows[N_q + N_k:]
-            self.assertEqual(len(v), N_k)
-            outputs = {contract: array.array("f", by_seq(path, contract)) for contract in contracts()}
-            for i in range(N_q):
-                scores = [sum(x * y for x, y in zip(q[i], key)) / math.sqrt(d) for key in k]
-                weights = [math.exp(s - max(scores)) for s in scores]
-                for x in range(d):
-                    want = sum(w * row[x] for w, row in zip(weights, v)) / sum(weights)
-                    for contract, got in outputs.items():
-                        self.assertLess(abs(got[i * d + x] - want), cli_test.accuracy(contract))
 
     def test_gzip_and_pipes(self):
         plain = self.generated((2, 4, 2, 33, 70, 7))
