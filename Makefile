@@ -608,7 +608,7 @@ PROCESSOR_arm := aarch64
 PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Types/*-Backward.AddsEvery*:Exp2.Every*:*APowerOfTwoOrASign*:Cpu/Each*OnRandom*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*OnEveryKind*:Cpu/Each*OnOdd*:Cpu/Each*OnMixed*:Cpu/Each*AnyLength*
-PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*ALong*:Cpu/Each*Number*:Cpu/Each*Rounds*:Cpu/Each*SomeOf*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*ALong*:Cpu/Each*Number*:Cpu/Each*Rounds*:Cpu/Each*SomeOf*:Cpu/CpuRun.*Cut*
 # The processor where it is not this machine's. Its C library and zlib are in the places of Debian's packages for it; its
 # C++ library need not be.
 OTHER = $(filter-out $(MACHINE),$(PROCESSOR_$*))

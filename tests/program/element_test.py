@@ -116,12 +116,6 @@ class RefusedTest(CliTest):
         self.assertEqual(hw4("--contract", "fp16", self.file(cli_test.header(1, 3, 2) + floats(numbers)),
                              self.out).returncode, OK)
 
-    def test_a_file_of_the_wrong_size(self):
-        data = made("bf16").read_bytes()
-        path = self.file(data[:-1])
-        self.assert_refused(BAD_DATA, rf"expected {len(data)} bytes for forward, .*, bf16, got {len(data) - 1}: ends in "
-                                      r"batch 1, V, head 1, row 39$", path, self.out, names=path)
-
     def test_an_infinity_or_nan_in_the_file(self):
         for element, number in (("bf16", b"\x80\x7f"), ("fp16", b"\x00\x7c"), ("fp16", b"\x01\xfe")):
             data = made(element).read_bytes()
@@ -153,13 +147,6 @@ class RefusedTest(CliTest):
                                         "--contract", "fp16", path, self.out, names=path)
         self.assertEqual(hw4("--contract", "bf16", self.file(cli_test.header(1, 1, 1) + floats([0.0] * 3 + [9e9])),
                              self.out, "--backward").returncode, OK)
-
-    def test_backward_under_other_contracts(self):
-        for contract in ("fixed", "fixed16"):
-            self.assert_refused(BAD_DATA, rf"asks for backward, which the contract {contract} lacks$", "--contract",
-                                contract, made("bf16", "--backward"), self.out, names=made("bf16", "--backward"))
-            self.assert_refused(USAGE, rf"--backward: the contract {contract} lacks it", "--contract", contract,
-                                "--backward", made("bf16", "--backward"), self.out)
 
     def test_what_generate_cannot_store(self):
         done = run("generate", "--shape", "1,4,4", "--kind", "stray:1e6", "--element", "fp16", self.out)

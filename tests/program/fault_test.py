@@ -15,9 +15,7 @@ import os
 import random
 import re
 import resource
-import signal
 import subprocess
-import time
 import unittest
 from pathlib import Path
 
@@ -264,44 +262,6 @@ class ChangingInputTest(FaultTest):
                     self.assert_refused(process, stderr, (IO_ERROR,), r"file changed during read")
 
 
-class KillTest(FaultTest):
-    device = "cpu"
-
-    def setUp(self):
-        super().setUp()
-        self.case = generated(60, 256, 64)
-
-    def start_on(self, *args):
-        process = subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.device, *args],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def test_signal_at_a_random_moment(self):
-        started = time.monotonic()
-        self.assertEqual(self.start_on(self.case, self.out).wait(PATIENCE), OK)
-        whole_run = time.monotonic() - started
-        seed = random.randrange(1 << 30)
-        chance = random.Random(seed)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL) * (200 if SOAK else 6):
-            self.out.write_bytes(OLD_OUTPUT)
-            moment = chance.uniform(0, whole_run)
-            with self.subTest(number.name, seed=seed, moment=moment), count.fault():
-                process = self.start_on(self.case, self.out)
-                time.sleep(moment)
-                process.send_signal(number)
-                code = process.wait(PATIENCE)
-                # Before its guard is up a signal ends the program as it would any other; then nothing is there yet.
-                self.assertIn(code, (OK, 128 + number, -number))
-                if code == OK or self.out.read_bytes() != OLD_OUTPUT:
-                    self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
-                if number != signal.SIGKILL:
-                    self.assertEqual(self.temporaries(), [])
-                for left in self.temporaries():
-                    left.unlink()
-
-
 class LargeFileTest(FaultTest):
     device = "cpu"
 
@@ -335,10 +295,6 @@ class GpuFileFaultTest(NeedsGpu, FileFaultTest):
 
 
 class GpuChangingInputTest(NeedsGpu, ChangingInputTest):
-    device = "gpu"
-
-
-class GpuKillTest(NeedsGpu, KillTest):
     device = "gpu"
 
 

@@ -269,12 +269,6 @@ class Verdicts(Workplace):
             said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
         self.assertRegex(said, r"finished \d+\.\d{3} s over the limit")
 
-    def test_a_child_left_running_is_ended_and_does_not_hold_the_judge(self):
-        leaving = "put(GOOD)\nif os.fork() == 0:\n    mark(str(os.getpid())); time.sleep(60)\n" \
-                  "while not os.path.exists(MARK): time.sleep(0.01)"
-        self.expect("AC", hw4=leaving, exit_code=0)
-        wait_until(lambda: not is_running(int(self.marks()[0])))
-
     def test_by_the_end_of_the_run_and_the_size_of_the_output(self):
         for verdict, hw4, words in (
                 ("RE", "put(GOOD); sys.stderr.write('one\\nhw4: \\x1b[31mbad data\\n\\n'); sys.exit(65)",

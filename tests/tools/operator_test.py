@@ -730,13 +730,6 @@ class ArraysTest(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "need torch tensors alone or numpy arrays alone"):
             hw4.append(even[1], even[2], cache.k, cache.v.tolist(), [40, 40])
 
-    def test_refused(self):
-        a = numpy.zeros((1, 2, 3))
-        with self.assertRaisesRegex(ValueError, "need float32 or float16"):
-            hw4.attention(a, a, a)
-        with self.assertRaisesRegex(TypeError, "three torch tensors or three numpy arrays"):
-            hw4.attention(a.astype("float32"), [1], a)
-
 
 class WheelTest(unittest.TestCase):
     def test_it_holds_all(self):

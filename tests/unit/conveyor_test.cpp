@@ -232,21 +232,6 @@ TEST_F(ConveyorRun, ACaseMayFailInItsMiddle) {
 
 // ---- Failures of all.
 
-TEST_F(ConveyorRun, ABrokenEngineStopsTheRun) {
-    add_several();
-    for (const int call : {0, 5, 9}) {
-        Faults faults;
-        for (int Faults::*const fault : {&Faults::copy_in, &Faults::wait, &Faults::compute, &Faults::fetch}) {
-            faults.*fault = call;
-            ListedCases cases(names_, interrupts_);
-            EXPECT_EQ(failure_of([&] { run(cases, passing({2, 3}, faults)); }).code, ExitCode::internal);
-            EXPECT_LT(cases.ends.size(), names_.size());
-            for (const Failure& end : cases.ends) EXPECT_EQ(end, Failure{});
-            faults.*fault = -1;
-        }
-    }
-}
-
 TEST_F(ConveyorRun, ABrokenEngineDoesNotWaitForTheNextCase) {
     add_several();
     Faults faults;

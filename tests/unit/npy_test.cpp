@@ -43,14 +43,6 @@ TEST(Npy, HeaderThatNumpyWrites) {
     EXPECT_EQ(npy_header_bytes("a.npy", header), header.size());
 }
 
-TEST(Npy, NumbersBeginAtAMultipleOf64) {
-    int64_t size = 1;
-    for (int digits = 1; digits <= 18; ++digits, size *= 10) {
-        EXPECT_EQ(npy_header_of({size, size, size, size}).size() % 64, 0u) << size;
-        EXPECT_EQ(npy_header_of({size, size, size, size}).back(), '\n');
-    }
-}
-
 TEST(Npy, WordsInAnyOrderAndLayout) {
     const CaseHeader header =
         parse_npy_header("a.npy", header_with("{'shape':(7,3 , 2,1,) , 'fortran_order' : False,'descr':'<f4'}"));

@@ -125,12 +125,5 @@ TEST_F(CommandLine, UnambiguousBeginningsAreEnough) {
     EXPECT_EQ(failure({"--t", "in", "out"}), wrong("unknown or ambiguous option '--t'"));
 }
 
-TEST_F(CommandLine, HelpWinsOverTheRest) {
-    EXPECT_EQ(parse({"in", "--help"}).action, Action::help);
-    EXPECT_EQ(parse({"--list-kernels", "--help"}).action, Action::help);
-    EXPECT_EQ(parse({"--help", "--version"}).action, Action::help);
-    EXPECT_EQ(parse({"--help", "--fast", "--streams", "0"}).action, Action::help);
-}
-
 } // namespace
 } // namespace hw4

@@ -53,13 +53,6 @@ TEST_F(FilesOfARun, HaveNoOutputTwiceByWhateverName) {
     EXPECT_EQ(output("missing/a.out"), Failure{}) << "OutputFile says what is wrong";
 }
 
-TEST_F(FilesOfARun, HardLinksOfAnOldOutputAreOneFile) {
-    write_file(folder_ / "old.out", "old");
-    fs::create_hard_link(folder_ / "old.out", folder_ / "same.out");
-    EXPECT_EQ(output("old.out"), Failure{});
-    EXPECT_EQ(output("same.out").code, ExitCode::usage);
-}
-
 TEST_F(FilesOfARun, HaveAPipeAsOneInput) {
     ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
     EXPECT_EQ(input("pipe"), Failure{});
