@@ -18,16 +18,15 @@
 
 namespace {
 
+// For printf, with the contracts' names.
 constexpr const char* kHelp =
-    "usage: seq [--time] [--contract f32|fixed|fixed16|bf16|fp16] [--causal] [--window W] [--scale X]\n"
-    "           [--backward] [--lse FILE] INPUT OUTPUT, - for standard input or output; or --q FILE --k FILE\n"
-    "           --v FILE [--do FILE] OUTPUT\n"
+    "usage: seq [--time] [--contract NAME] [--causal] [--window W] [--scale X] [--backward] [--lse FILE]\n"
+    "           INPUT OUTPUT, - for standard input or output; or --q FILE --k FILE --v FILE [--do FILE] OUTPUT\n"
     "\n"
     "The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d)) V, or its\n"
     "gradients, from file to file. The files are those of hw4, whose --help describes them.\n"
     "\n"
-    "  --contract NAME  what the bytes follow, f32 (the default), fixed, fixed16, bf16 or fp16; --arith means the\n"
-    "                   same\n"
+    "  --contract NAME  what the bytes follow: %s; default f32; --arith means the same\n"
     "  --causal         under the causal mask, whatever INPUT asks for\n"
     "  --window W, --scale X\n"
     "                   the window and the scale, whatever INPUT says; hw4 --help describes both\n"
@@ -53,7 +52,7 @@ std::optional<Request> parse(int argc, char** argv) {
     std::vector<hw4::CommandOption> list = request.options(request.contract);
     list.push_back(hw4::flag("time", request.print_time));
     const hw4::Action asked = hw4::take_options(argc, argv, list);
-    if (asked == hw4::Action::help) std::fputs(kHelp, stdout);
+    if (asked == hw4::Action::help) std::printf(kHelp, hw4::contract_names().c_str());
     if (asked == hw4::Action::version)
         std::printf("seq %s, contracts %s\n", hw4::kVersion, hw4::contract_revisions().c_str());
     if (asked != hw4::Action::run) return std::nullopt;

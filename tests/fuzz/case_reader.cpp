@@ -210,3 +210,9 @@ void case_reader(const uint8_t* data, size_t size) {
 }
 
 } // namespace hw4::fuzz
+
+// The entry that libFuzzer looks for.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    hw4::fuzz::case_reader(data, size);
+    return 0;
+}

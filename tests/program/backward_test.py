@@ -47,14 +47,6 @@ def short_by_seq(path, *options):
 
 
 class HeaderTest(CliTest):
-    def test_every_cpu_kernel(self):
-        self.assertTrue(kernels("cpu", operation="backward"))
-        for number, shape in enumerate(SHAPES):
-            for mask in ((), ("--causal",)):
-                path = made(shape, *mask, kind=("uniform", "stray:1e6", "huge")[number % 3])
-                for kernel in kernels("cpu", operation="backward"):
-                    with self.subTest(shape=shape, mask=mask, kernel=kernel):
-                        self.assert_computes(path, "--kernel", kernel, "--threads", "3")
 
     def test_gpu_or_the_cpu_in_its_place(self):
         done = self.assert_computes(made(SHAPES[1]), device=None)
@@ -152,11 +144,6 @@ class OptionTest(CliTest):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stdout, r"1 of 1386 values\nfirst: batch 0, dK, row 2, column 3")
         self.assertIn("meant for --backward?", run("compare", path, want, want).stderr)
-
-    def test_for_a_header_that_asks_for_it(self):
-        path = made(SHAPES[1])
-        for program in ("hw4", "seq"):
-            self.assert_same_bytes(self.computed(path, program=program), by_seq(path))
 
     def test_gzip(self):
         path = self.file(gzip.compress(short(2, 33, 7).read_bytes()), "case.in.gz")

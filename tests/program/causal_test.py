@@ -37,13 +37,6 @@ def unmasked(case):
 
 
 class HeaderTest(CliTest):
-    def test_every_contract_and_cpu_kernel(self):
-        for number, shape in enumerate(SHAPES):
-            path = made(shape, ("uniform", "spread", "huge")[number % 3])
-            for contract in contracts():
-                for kernel in kernels("cpu", contract):
-                    with self.subTest(shape=shape, kernel=kernel):
-                        self.assert_computes(path, "--kernel", kernel, "--threads", "3", contract=contract)
 
     def test_gpu_or_the_cpu_in_its_place(self):
         path = made(SHAPES[1])

@@ -50,8 +50,6 @@ STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "ch
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
 LARGEST = (2**31 - 1,) * 3  # what a header can claim
-KINDS = ("uniform", "equal", "negative", "spread", "denormal", "dominant", "vzero", "huge", "fading", "climb", "brink",
-         "threshold", "digits", "normal:1", "stray:60", "sink:0", "low")
 
 
 def setUpModule():
@@ -268,7 +266,7 @@ def bad_files():
         "gzip bad CRC": (bytes(wrong_crc), r"gzip stream corrupt at byte \d+"),
         "gzip bad data": (bytes(wrong_data), r"gzip stream corrupt at byte \d+"),
         "gzip bad length": (bytes(wrong_length), r"gzip stream corrupt at byte \d+"),
-        "gzip without its trailer": (zipped[:-8], r"gzip stream corrupt at byte \d+"),
+        "gzip without its trailer": (zipped[:-8], rf"gzip stream corrupt at byte {len(zipped) - 8} of the file: unexpected"),
         "gzip of too little": (gzip.compress(good[:-4]), r"expected 300 bytes, got 296: ends in batch 1, V, row 3"),
         "gzip of too much": (gzip.compress(good + b"x"), r"data goes on after the last batch, expected 300 bytes"),
         "gzip with an extra member": (zipped + zipped, r"data goes on after the last batch, expected 300 bytes"),
@@ -579,22 +577,6 @@ class BadInputTest(CliTest):
         self.assertEqual(path.read_bytes(), content)
         self.assertTrue((self.dir / "symlink").is_symlink())
 
-    def test_bad_27_input_shrinks_between_chunks(self):
-        # Output through a FIFO: while the first chunk's output waits there, only so much can have been read as the
-        # staging buffers and the slots hold.
-        path = self.dir / "case.in"
-        write_zeros(path, 3000, 128, 64)
-        out = self.fifo()
-        process = self.start(path, out, stderr=subprocess.PIPE)
-        with open(out, "rb") as reader:
-            reader.read(1)
-            os.truncate(path, path.stat().st_size // 2)
-            while reader.read(1 << 16):
-                pass
-        stderr = process.communicate(timeout=PATIENCE)[1].decode()
-        self.assertEqual(process.returncode, IO_ERROR, stderr)
-        self.assert_one_message(stderr, path, r"file changed during read: .*ends in batch \d+, [QKV], row \d+")
-
     def test_bad_27_input_changes_while_read(self):
         content = counting(1, 4, 3)
         for name, change in (("empty", lambda path: os.truncate(path, 0)), ("short", lambda path: os.truncate(path, 13)),
@@ -636,28 +618,6 @@ class BadInputTest(CliTest):
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
     def test_long_row_takes_no_memory_for_rows_that_are_not_there(self):
         self.assert_computes(generated(1, 1, 1_000_000), **limited(resource.RLIMIT_AS, 1 << 30))
-
-    @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
-    def test_bad_29_any_address_space(self):
-        # From just so much that the program can be loaded to enough.
-        path = generated(20, 64, 32)
-        codes = set()
-        loadable = next(megabytes for megabytes in range(4, 1000, 2)
-                        if run("hw4", "--version", **limited(resource.RLIMIT_AS, megabytes << 20)).returncode == OK)
-        for megabytes in (*range(loadable, loadable + 60, 3), *range(loadable + 60, loadable + 400, 48)):
-            with self.subTest(megabytes=megabytes):
-                self.out.write_bytes(OLD_OUTPUT)
-                limit = limited(resource.RLIMIT_AS, megabytes << 20)
-                done = hw4(path, self.out, **limit)
-                codes.add(done.returncode)
-                if done.returncode == OK:
-                    self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
-                    continue
-                self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
-                self.assertEqual(self.temporaries(), [])
-                self.assertEqual(done.returncode, NO_MEMORY, done.stderr)
-                self.assert_one_message(done.stderr, None, r"memory|no thread can be started")
-        self.assertLessEqual({OK, NO_MEMORY}, codes)
 
     def test_bad_30_interrupted(self):
         path = self.dir / "case.in"
@@ -741,19 +701,6 @@ class InputTest(CliTest):
                     self.assertLess(usage.ru_maxrss, 100 << 10, "KiB")
                     self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
 
-    def test_bad_fifos(self):
-        for name, (content, _) in bad_files().items():
-            if name in ("big-endian", "gzip that cannot hold it"):  # told by the size, which a FIFO has not
-                continue
-            with self.subTest(name):
-                path = self.fifo(name)
-                self.feed(path, [content])
-                before = self.folder()
-                done = hw4(path, self.out)
-                self.assertEqual(done.returncode, BAD_DATA, done.stderr)
-                self.assert_one_message(done.stderr, path, r": ")
-                self.assertEqual(self.folder(), before)
-
     def test_messages_are_one_line_whatever_is_in_the_names(self):
         name = os.fsdecode(b"red\x1b[31m\nline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae \xc3\xa9\xe6\xbc\xa2")
         shown = r"red\x1b[31m\x0aline\x7f 8-bit\x9b31m \xc2\x9b31m \xe2\x80\xae" + " \u00e9\u6f22"
@@ -823,13 +770,6 @@ class OutputTest(CliTest):
                 self.assert_same_bytes(out.read_bytes(), by_seq(path))
                 self.assertEqual(process.wait(PATIENCE), OK)
                 self.assertTrue(out.is_fifo())
-
-    def test_file_in_the_current_folder(self):
-        path = generated(2, 128, 32)
-        for options in ((), ("--sync",)):
-            self.assertEqual(hw4(*options, path, "case.out", cwd=self.dir).returncode, OK)
-            self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
-            self.assertEqual(sorted(self.folder()), ["case.out"])
 
 
 class ReportTest(CliTest):
@@ -1020,12 +960,6 @@ class ManyCasesTest(CliTest):
                 self.assertEqual({path.name for path in self.dir.glob("*.out")}, {out.name for _, out in good})
                 self.assertEqual(self.temporaries(), [])
 
-    def test_a_failed_case_leaves_an_old_output(self):
-        pairs = [self.case("a", counting(2, 3, 4)), self.case("b", spoiled(2, 3, 4, 1, "Q", 0, 0, math.inf))]
-        pairs[1][1].write_bytes(OLD_OUTPUT)
-        self.assertEqual(hw4(*itertools.chain(*pairs)).returncode, BAD_DATA)
-        self.assertEqual(pairs[1][1].read_bytes(), OLD_OUTPUT)
-
     def test_bad_lines(self):
         pair = self.case("a", counting(2, 3, 4))
         line = "{} {}".format(*pair)
@@ -1092,14 +1026,6 @@ class ManyCasesTest(CliTest):
                 self.assertEqual(self.temporaries(), [])
                 self.assertFalse((self.dir / "b.out").exists())
 
-    def test_a_full_standard_output_is_an_error_but_the_results_are_kept(self):
-        pairs = self.several()
-        with open("/dev/full", "wb") as full:
-            done = hw4(*itertools.chain(*pairs), stdout=full)
-        self.assertEqual(done.returncode, IO_ERROR)
-        self.assertRegex(self.messages(done)[-1], r"cannot write to standard output")
-        self.assert_computed(pairs)
-
 
 class UsageTest(CliTest):
     def setUp(self):
@@ -1152,32 +1078,13 @@ class UsageTest(CliTest):
 
 class BytesTest(CliTest):
     def test_every_cpu_kernel_and_thread_count(self):
-        shapes = [(B, N, d) for B in (1, 5) for N in (1, 31, 33, 100) for d in (1, 7, 33, 256)]
-        cases = [(shape, KINDS[(i + shift) % len(KINDS)]) for i, shape in enumerate(shapes) for shift in (0, 3)]
-        # More keys than one running sum takes (1024), with scores that move its reference.
-        cases += [((1, 1100, 33), kind) for kind in ("climb", "fading", "spread")]
-        for number, (shape, kind) in enumerate(cases):
-            path = generated(*shape, kind)
-            for contract in contracts("any"):  # which take every kind
+        """Once each: the unit tests have the shapes."""
+        for path in (generated(5, 100, 33, "spread"), generated(1, 1100, 7, "climb")):
+            for contract in contracts():
                 for kernel in kernels("cpu", contract):
-                    for threads in ("1", ("2", "3", "7")[number % 3]):
-                        with self.subTest(shape=shape, kind=kind, kernel=kernel, threads=threads):
+                    for threads in ("1", "7"):
+                        with self.subTest(path.name, kernel=kernel, threads=threads):
                             self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
-
-    def test_fixed_on_odd_shapes(self):
-        shapes = [(1, N, d) for N in (1, 63, 64, 65, 128, 129) for d in (1, 33, 256)]
-        for shape in [*shapes, (14000, 3, 1), (14000, 8, 4), (3, 200, 20)]:
-            for contract in ("fixed", "fixed16"):
-                with self.subTest(shape=shape, contract=contract):
-                    self.assert_computes(generated(*shape), contract=contract)
-
-    def test_any_device(self):
-        for shape, kind in (((2, 128, 32), "uniform"), ((3, 256, 64), "huge"), ((2, 100, 7), "denormal")):
-            path = generated(*shape, kind)
-            for device in ("auto", None):
-                for contract in contracts("any"):
-                    with self.subTest(shape=shape, kind=kind, device=device, contract=contract):
-                        self.assert_computes(path, device=device, contract=contract)
 
     def test_against_the_definition(self):
         # seq itself, so that a mistake common to all programs shows too.
@@ -1259,18 +1166,6 @@ class GenerateTest(CliTest):
             self.assertEqual(data[:12], header(B, N, d))
             self.assertEqual(len(data), case_bytes(B, N, d))
 
-    def test_named_case_is_its_table_row(self):
-        for line in (REPO / "testcases" / "cases.tsv").read_text().splitlines():
-            if not re.match(r"e0[1-5]\t|e2[0-2]\t|c1[0-8]\t|g(0[4-8]|18|2[89])\t", line):
-                continue
-            name, B, N, d, kind, seed, _, _, *more = line.split("\t")
-            with self.subTest(name):
-                options = ("--heads", more[0], "--keys", more[1]) if more else ()
-                options += ("--causal",) if "causal" in more else ()
-                options += ("--backward",) if "backward" in more else ()
-                self.assert_same_bytes(self.generate(name), self.generate("--shape", f"{B},{N},{d}", "--kind", kind,
-                                                                          "--seed", seed, *options))
-
     def test_rows_of_the_table(self):
         """With and without what is not of the course's form, beside a copy of generate."""
         program = self.dir / "generate"
@@ -1315,12 +1210,6 @@ class GenerateTest(CliTest):
     def test_output_that_cannot_be_written(self):
         self.assertEqual(run("generate", "e01", self.dir / "missing" / "x").returncode, CANNOT_CREATE)
         self.assertEqual(run("generate", "--shape", "2,40,8", "/dev/full").returncode, IO_ERROR)
-        self.assertEqual(os.listdir(self.dir), [])
-
-    @unittest.skipIf(THREAD_SANITIZED, NEEDS_LARGE_FILES)
-    def test_file_size_limit(self):
-        done = run("generate", "--shape", "2,40,8", self.dir / "x", **limited(resource.RLIMIT_FSIZE, 4))
-        self.assertEqual(done.returncode, IO_ERROR, done.stderr)
         self.assertEqual(os.listdir(self.dir), [])
 
 

@@ -11,7 +11,7 @@ import struct
 import unittest
 
 import cli_test
-from cli_test import BAD_DATA, OK, USAGE, CliTest, by_seq, contracts, floats, generated, generated_by, hw4, run
+from cli_test import BAD_DATA, OK, USAGE, CliTest, by_seq, contracts, floats, generated_by, hw4, run
 from output_form_test import npy_header
 
 CODES = {"bf16": 1, "fp16": 2}
@@ -116,12 +116,6 @@ class RefusedTest(CliTest):
         self.assertEqual(hw4("--contract", "fp16", self.file(cli_test.header(1, 3, 2) + floats(numbers)),
                              self.out).returncode, OK)
 
-    def test_a_file_of_the_wrong_size(self):
-        data = made("bf16").read_bytes()
-        path = self.file(data[:-1])
-        self.assert_refused(BAD_DATA, rf"expected {len(data)} bytes for forward, .*, bf16, got {len(data) - 1}: ends in "
-                                      r"batch 1, V, head 1, row 39$", path, self.out, names=path)
-
     def test_an_infinity_or_nan_in_the_file(self):
         for element, number in (("bf16", b"\x80\x7f"), ("fp16", b"\x00\x7c"), ("fp16", b"\x01\xfe")):
             data = made(element).read_bytes()
@@ -154,13 +148,6 @@ class RefusedTest(CliTest):
         self.assertEqual(hw4("--contract", "bf16", self.file(cli_test.header(1, 1, 1) + floats([0.0] * 3 + [9e9])),
                              self.out, "--backward").returncode, OK)
 
-    def test_backward_under_other_contracts(self):
-        for contract in ("fixed", "fixed16"):
-            self.assert_refused(BAD_DATA, rf"asks for backward, which the contract {contract} lacks$", "--contract",
-                                contract, made("bf16", "--backward"), self.out, names=made("bf16", "--backward"))
-            self.assert_refused(USAGE, rf"--backward: the contract {contract} lacks it", "--contract", contract,
-                                "--backward", made("bf16", "--backward"), self.out)
-
     def test_what_generate_cannot_store(self):
         done = run("generate", "--shape", "1,4,4", "--kind", "stray:1e6", "--element", "fp16", self.out)
         self.assertEqual(done.returncode, BAD_DATA)
@@ -168,39 +155,6 @@ class RefusedTest(CliTest):
         done = run("generate", "--shape", "1,4,4", "--element", "f8", self.out)
         self.assertEqual((done.returncode, done.stderr),
                          (USAGE, "generate: element 'f8': need float32, bf16 or fp16; see --help\n"))
-
-
-class ContractTest(CliTest):
-    def test_the_same_bytes_however_many_threads_and_kernels(self):
-        for kind in ("uniform", "spread", "normal:30"):
-            path = generated(3, 65, 33, kind)
-            for contract in CODES:
-                for kernel in cli_test.kernels("cpu", contract):
-                    outputs = set()
-                    for threads in ("1", "2", "7"):
-                        with self.subTest(kernel=kernel, threads=threads):
-                            self.assertEqual(hw4("--contract", contract, "--kernel", kernel, "--threads", threads, path,
-                                                 self.out).returncode, OK)
-                            outputs.add(self.out.read_bytes())
-                    self.assertEqual(len(outputs), 1, kernel)
-                    if cli_test.computes_like_seq(kernel):
-                        self.assert_same_bytes(outputs.pop(), by_seq(path, contract))
-
-    def test_gradients_likewise(self):
-        for path in (made("float32", "--backward"), made("float32", "--backward", "--causal", kind="normal:30")):
-            for contract in CODES:
-                for kernel in cli_test.kernels("cpu", contract, "backward"):
-                    for threads in ("1", "3"):
-                        with self.subTest(kernel=kernel, threads=threads):
-                            self.assert_computes(path, "--kernel", kernel, "--threads", threads, contract=contract)
-
-    def test_outputs_are_values_of_the_type(self):
-        for path in (generated(3, 65, 33), made("float32", "--backward")):
-            for contract in CODES:
-                output = by_seq(path, contract)
-                numbers = struct.unpack(f"<{len(output) // 4}f", output)
-                self.assertEqual(widened(b"".join(stored(number, contract) for number in numbers), contract),
-                                 list(numbers))
 
 
 if __name__ == "__main__":

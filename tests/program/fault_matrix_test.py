@@ -357,6 +357,9 @@ class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
     def test_memory_for_gzip(self):
         """zlib asks for memory twice, when it starts and in the midst of the stream: neither is the data's fault."""
         row, asked = MEMORY_ROWS[0], []
+        case = generated(2, 64, 32)  # little to compute
+        self.file(gzip.compress(case.read_bytes(), 1), "case.in.gz")
+        self.want["f32"] = by_seq(case)
 
         def check(done, _):
             self.check(SEQ_GZIP_WAY, row, done)

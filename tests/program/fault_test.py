@@ -15,14 +15,12 @@ import os
 import random
 import re
 import resource
-import signal
 import subprocess
-import time
 import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (ADDRESS_SANITIZED, BAD_DATA, CANNOT_CREATE, INTERNAL, IO_ERROR, LINES_COUNTED,
+from cli_test import (ADDRESS_SANITIZED, CANNOT_CREATE, INTERNAL, IO_ERROR, LINES_COUNTED,
                       NEEDS_ADDRESS_SPACE, NO_GPU, NO_INPUT, NO_MEMORY, OK, OLD_OUTPUT, PATIENCE, REPO, SANITIZED,
                       THREAD_SANITIZED, by_seq, case_bytes, generated, hw4, limited, mean_of_ramps, ramps,
                       write_zeros)
@@ -246,27 +244,6 @@ class ChangingInputTest(FaultTest):
         self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
         self.assertEqual(self.temporaries(), [])
 
-    def test_change_at_a_random_moment(self):
-        started = time.monotonic()
-        self.assertEqual(hw4(self.case, self.out, device=self.device).returncode, OK)
-        whole_run = time.monotonic() - started
-        seed = random.randrange(1 << 30) if SOAK else 1
-        chance = random.Random(seed)
-        for change in (self.truncate, self.append, self.rewrite) * (100 if SOAK else 6):
-            self.start_over()
-            moment = chance.uniform(0, whole_run)
-            with self.subTest(change.__name__, seed=seed, moment=moment), count.fault(), self.start() as process:
-                time.sleep(moment)
-                change()
-                stderr = process.communicate(timeout=PATIENCE)[1]
-                if process.returncode == OK:
-                    self.assertIn(self.results.get(self.out.read_bytes(), "some of each"), ("before", "after"))
-                    self.assertEqual(self.temporaries(), [])
-                    continue
-                # 65: changed before it was opened
-                self.assert_refused(process, stderr, (BAD_DATA, IO_ERROR),
-                                    r"file changed during read|expected \d+ bytes")
-
     @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
     def test_change_between_two_reads(self):
         if not SHIM.exists():
@@ -283,44 +260,6 @@ class ChangingInputTest(FaultTest):
                     fired.unlink()
                     stderr = process.communicate(timeout=PATIENCE)[1]
                     self.assert_refused(process, stderr, (IO_ERROR,), r"file changed during read")
-
-
-class KillTest(FaultTest):
-    device = "cpu"
-
-    def setUp(self):
-        super().setUp()
-        self.case = generated(60, 256, 64)
-
-    def start_on(self, *args):
-        process = subprocess.Popen([cli_test.PROGRAMS / "hw4", "--device", self.device, *args],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def test_signal_at_a_random_moment(self):
-        started = time.monotonic()
-        self.assertEqual(self.start_on(self.case, self.out).wait(PATIENCE), OK)
-        whole_run = time.monotonic() - started
-        seed = random.randrange(1 << 30)
-        chance = random.Random(seed)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL) * (200 if SOAK else 6):
-            self.out.write_bytes(OLD_OUTPUT)
-            moment = chance.uniform(0, whole_run)
-            with self.subTest(number.name, seed=seed, moment=moment), count.fault():
-                process = self.start_on(self.case, self.out)
-                time.sleep(moment)
-                process.send_signal(number)
-                code = process.wait(PATIENCE)
-                # Before its guard is up a signal ends the program as it would any other; then nothing is there yet.
-                self.assertIn(code, (OK, 128 + number, -number))
-                if code == OK or self.out.read_bytes() != OLD_OUTPUT:
-                    self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
-                if number != signal.SIGKILL:
-                    self.assertEqual(self.temporaries(), [])
-                for left in self.temporaries():
-                    left.unlink()
 
 
 class LargeFileTest(FaultTest):
@@ -356,10 +295,6 @@ class GpuFileFaultTest(NeedsGpu, FileFaultTest):
 
 
 class GpuChangingInputTest(NeedsGpu, ChangingInputTest):
-    device = "gpu"
-
-
-class GpuKillTest(NeedsGpu, KillTest):
     device = "gpu"
 
 

@@ -12,7 +12,7 @@ import unittest
 import causal_test
 import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, contracts,
-                      counting, crc_of, generated, kernels, run)
+                      counting, crc_of, generated, run)
 from standard_streams_test import HW4, SEQ, run as run_for_bytes
 
 OLD_LSE = b"the logsumexps of an earlier run"
@@ -53,16 +53,6 @@ class LseTest(CliTest):
 
 
 class ValuesTest(LseTest):
-    def test_every_contract_and_cpu_kernel(self):
-        cases = [generated(3, 256, 64),
-                 *(causal_test.made(shape, kind) for shape, kind in zip(causal_test.SHAPES, 2 * cli_test.KINDS[3:8]))]
-        for path in cases:
-            for contract in contracts():
-                for kernel in kernels("cpu", contract):
-                    with self.subTest(path=path, kernel=kernel):
-                        self.assert_computes(path, "--lse", self.lse, "--kernel", kernel, "--threads", "3",
-                                             contract=contract)
-                        self.assert_same_bytes(self.lse.read_bytes(), lse_by_seq(path, contract))
 
     def test_gpu_or_the_cpu_in_its_place(self):
         for path in (generated(3, 256, 64), causal_test.made(causal_test.SHAPES[1])):

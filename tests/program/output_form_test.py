@@ -48,11 +48,6 @@ class GzipOutputTest(FormTest):
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual((self.dir / "c.gz").read_bytes(), packed)
 
-    def test_large_in_many_parts(self):
-        case = generated(60, 256, 64)
-        packed = self.computed(self.dir / "a.gz", case=case)
-        self.assert_same_bytes(gzip.decompress(packed), by_seq(case))
-
     def test_an_old_one_survives(self):
         out = self.dir / "a.gz"
         bad = self.file(spoiled(3, 4, 3, 2, "V", 3, 2, float("nan")))

@@ -67,19 +67,6 @@ class ComputedTest(CliTest):
                 for x in range(N_Q * D):
                     self.assertAlmostEqual(got[of_o + x], values[of_v + x], delta=1e-6)
 
-    def test_twice_the_scale_is_twice_the_queries(self):
-        path = generated(2, 40, 64)
-        values = array.array("f", path.read_bytes()[12:])
-        for batch in range(2):
-            for x in range(batch * 3 * 40 * 64, (3 * batch + 1) * 40 * 64):
-                values[x] *= 2
-        doubled = self.file(path.read_bytes()[:12] + values.tobytes())
-        for contract in contracts():
-            for program in ("hw4", "seq"):
-                with self.subTest(contract=contract, program=program):
-                    self.assertEqual(self.computed(program, path, "--scale", "0.25", "--contract", contract)[0],
-                                     self.computed(program, doubled, "--contract", contract)[0])
-
     def test_beside_float64_by_compare(self):
         for more in (("--window", "45"), ("--window", "1"), ("--scale", "0.3"), ("--window", "45", "--scale", "0.3")):
             path = made(*more)

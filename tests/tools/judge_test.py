@@ -269,12 +269,6 @@ class Verdicts(Workplace):
             said = self.expect("TLE", "--limit-factor", "0.1", hw4="put(GOOD); time.sleep(0.52)")
         self.assertRegex(said, r"finished \d+\.\d{3} s over the limit")
 
-    def test_a_child_left_running_is_ended_and_does_not_hold_the_judge(self):
-        leaving = "put(GOOD)\nif os.fork() == 0:\n    mark(str(os.getpid())); time.sleep(60)\n" \
-                  "while not os.path.exists(MARK): time.sleep(0.01)"
-        self.expect("AC", hw4=leaving, exit_code=0)
-        wait_until(lambda: not is_running(int(self.marks()[0])))
-
     def test_by_the_end_of_the_run_and_the_size_of_the_output(self):
         for verdict, hw4, words in (
                 ("RE", "put(GOOD); sys.stderr.write('one\\nhw4: \\x1b[31mbad data\\n\\n'); sys.exit(65)",
@@ -364,13 +358,6 @@ class Contracts(Workplace):
         self.assertIn(f"bytes: CRC-32 {CRCS['a1', 'f32']}, expected {CRCS['a1', 'fixed']}", said)
         self.assertRegex(said, r"\n {4,}different \(rule: bytes\): \d+ of 24 values")
 
-    def test_all_judges_each_case_under_each(self):
-        done = self.run_judge("--contract", "all", "a*", hw4=self.OBEDIENT, ours=True)
-        self.assertEqual([line.split()[:3] for line in done.stdout.splitlines()[:6]],
-                         [["AC", name, contract] for name in ("a1", "a2") for contract in REVISIONS])
-        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (0, "6 passed, 0 failed"))
-        self.assertEqual(self.marks(), [*REVISIONS] * 2)
-
     def test_a_case_that_a_contract_does_not_take(self):
         self.write_table(row("wide", "00000000", shape=(1, 2, 257)))
         done = self.run_judge("--contract", "fixed", "wide", hw4="mark('ran')")
@@ -432,30 +419,6 @@ class Bounds(Workplace):
         self.write_bounds(bound_row("wide", "fp16", "refused"), bound_row("wide", "bf16", "refused"))
         self.assertRegex(self.judge(code=0, contract="fp16"), r"\AAC +wide +fp16 .* refused, as it has to be: exit code 65")
         self.assertRegex(self.judge(code=1), r"\AWA +wide +bf16 .* exit code 0, need 65")
-
-
-class Elements(Workplace):
-    """Cases whose numbers are bf16 or fp16."""
-
-    def setUp(self):
-        super().setUp()
-        rows, expected = [], []
-        for element in ("bf16", "fp16"):
-            made, output = self.path("made.in"), self.path("made.out")
-            subprocess.run([GENERATE, "--shape", "2,3,4", "--seed", "7", "--element", element, made], check=True)
-            rows.append(f"{row(element, crc_of(read(made)), shape=(2, 3, 4))}\t1\t3\tnone\tforward\t{element}")
-            for contract in REVISIONS:
-                subprocess.run([SEQ, "--contract", contract, made, output], check=True, stdout=subprocess.DEVNULL)
-                expected.append(expected_row(element, contract, crc=crc_of(read(output))))
-        self.write_table(*rows, header=LONG_HEADER + "\telement")
-        self.write_expected(*expected)
-        self.write_bounds(*(bound_row(name, name) for name in ("bf16", "fp16")))
-
-    def test_are_judged_under_every_contract_that_takes_them(self):
-        done = self.run_judge("--hw4", HW4, "--device", "cpu", "--contract", "all")
-        judged = [line.split()[:3] for line in done.stdout.splitlines() if line.startswith("AC")]
-        self.assertEqual(judged, [["AC", name, contract] for name in ("bf16", "fp16") for contract in (*REVISIONS, name)],
-                         done.stdout)
 
 
 class ListedContracts(Workplace):
@@ -659,14 +622,6 @@ sys.exit(code)
                 self.assertEqual(self.marks(), marks)
                 os.remove(self.path("mark"))
 
-    def test_remarks_are_no_failures(self):
-        """The one about the CPU may be about all cases to come."""
-        body = "say('hw4: x: note: outside'); NAME == 'a1' and say('hw4: using the CPU: no GPU'); put(GOOD)"
-        said = self.judge_ours(body)
-        self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
-        self.assertEqual(said.count("using the CPU"), 1)
-        self.assertIn("\nhw4: using the CPU: no GPU\ntimes are ", said)
-
     def test_a_hang_is_the_cases_alone_and_goes_with_all_it_started(self):
         stubborn = ("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nput(GOOD)\nif NAME == 'a2':\n    os.fork()\n"
                     "    mark(str(os.getpid())); say('hw4: note: reading'); time.sleep(60)")
@@ -677,13 +632,6 @@ sys.exit(code)
         self.assertEqual(len(pids), 2)
         for pid in pids:
             self.assertFalse(is_running(int(pid)))
-
-    def test_runs_have_outputs_of_their_own_and_all_are_checked(self):
-        third_is_wrong = "mark(os.path.basename(OUTPUT)); put(GOOD if len(open(MARK).readlines()) < 7 else GOOD[::-1])"
-        said = self.judge_ours(third_is_wrong, "--runs", "4", "a1", code=1)
-        self.assertEqual(self.verdicts(said), [("WA", "a1")])
-        self.assertIn("best 0.125 s, median 0.125 s of 3", said)
-        self.assertEqual(self.marks(), ["start -", "a1", "a1.out", "a1", "a1.out.1", "a1", "a1.out.2"])
 
     def test_a_process_that_fails_after_its_last_case(self):
         for at_end, wanted in (("sys.exit(70)", "hw4 ended after its last case with exit code 70"),
@@ -776,15 +724,6 @@ class Reports(Workplace):
         self.assertIn(b",1,0,0,", read(files[1]))
         self.assertEqual(ElementTree.fromstring(read(files[2])).get("tests"), "1")
         self.assertIn("a1  f32  AC -> AC", self.run_judge("--compare", files[0], files[0]).stdout)
-
-    def test_on_standard_output_and_the_table_on_standard_error(self):
-        for option, parsed in (("--json", lambda text: json.loads(text)["summary"]["passed"]),
-                               ("--junit", lambda text: int(ElementTree.fromstring(text).get("tests")))):
-            with self.subTest(option):
-                done = self.run_judge(option, "-", "a1", cwd=self.folder)
-                self.assertEqual((done.returncode, parsed(done.stdout)), (0, 1), done.stderr)
-                self.assertRegex(done.stderr, r"\AAC +a1 .*\ntotal .*\n1 passed, 0 failed\n\Z")
-                self.assertFalse(os.path.exists(self.path("-")))
 
 
 class Compare(Workplace):
@@ -1018,23 +957,6 @@ class Update(Workplace):
             self.assertIn(f"a2: DIFFERENT: {message}\n", done.stdout)
             self.assertEqual((self.table_text(), self.expected_text()), before)
 
-    def test_fixed_is_left_out_where_it_is_not_defined(self):
-        self.write_table(row("wide", "-", shape=(1, 2, 257)))
-        self.write_expected()
-        self.assertEqual(self.run_update().returncode, 0)
-        self.assertRegex(self.table_text().splitlines()[-1], r"\t[0-9a-f]{8}\Z")
-        self.assertRegex(self.expected_text().splitlines()[-1],
-                         rf"\Awide\tforward\tf32\tnone\t{REVISIONS['f32']}\t[0-9a-f]{{8}}\Z")
-
-    def test_case_that_cannot_be_made_does_not_stop_the_others(self):
-        self.write_table(row("a1", "-", kind="nonsense"), self.unknown("a2"))
-        self.write_expected()
-        done = self.run_update()
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("update: a1: generate: exit code 64: generate: unknown kind 'nonsense'", done.stderr)
-        self.assertTrue(self.table_text().endswith(ROWS["a2"] + "\n"))
-        self.assertEqual(self.expected_text().splitlines()[2:], [expected_row("a2", name) for name in REVISIONS])
-
 
 class LongForms(Workplace):
     """Rows that say more than the course's: heads, keys, a mask, an operation."""
@@ -1064,13 +986,6 @@ class LongForms(Workplace):
         case, = select(read_cases(self.table), [name])
         subprocess.run([GENERATE, *case.recipe(), self.path("made")], check=True)
         return self.path("made")
-
-    def test_inputs_are_what_the_generator_makes_of_the_row(self):
-        for name, (more, _, size, _) in self.ROWS.items():
-            data = read(self.generated(name))
-            self.assertEqual(len(data), size, name)
-            if name != "b6":  # which is under the course's header
-                self.assertEqual(struct.unpack_from("<iii", data), (-2, "backward" in more, "causal" in more), name)
 
     def test_real_hw4_passes_under_all(self):
         forward = [line.split("\t")[:4] for line in self.expected_text().splitlines()[2:] if "\tforward\tf32" in line]

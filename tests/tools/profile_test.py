@@ -17,7 +17,6 @@ import gpu_peaks  # noqa: E402 (the path to them is set above)
 import metrics  # noqa: E402
 import ncu_csv  # noqa: E402
 import roofline_points  # noqa: E402
-from function_name import function_name  # noqa: E402
 from program_module import run_forked  # noqa: E402
 
 KEYS = [metric.key for metric in metrics.METRICS]
@@ -35,26 +34,6 @@ def CELL(launch):
 def sample(name):
     with open(os.path.join(SAMPLES, name), encoding="utf-8") as file:
         return file.read()
-
-
-class FunctionNames(unittest.TestCase):
-    """As ncu shows them."""
-
-    def test_the_last_name_before_template_and_arguments(self):
-        for signature, name in (
-                ("flash(const float *, int)", "flash"),
-                ("void ns::flash<64>(float *)", "flash"),
-                ("void f<(int)3, float>(const float *, int)", "f"),
-                ("(anonymous namespace)::rows(float *, int)", "rows"),
-                ("void hw4::<unnamed>::tiles<hw4::<unnamed>::Tiling<128, 64>, (bool)1>(hw4::ForwardArgs)", "tiles"),
-                ("void run<main::{lambda(int)#1}>(main::{lambda(int)#1}, int)", "run"),
-                ("void at::native::elementwise_kernel<(int)128, (int)2, void at::native::gpu_kernel_impl<at::native::"
-                 "BinaryFunctor<float, float, float>>(at::TensorIteratorBase &, const T1 &)::[lambda(int) (instance 1)]>"
-                 "(int, T3)", "elementwise_kernel"),
-                ("k(float *) [clone .part.0]", "k"),
-                ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"), ("", "?"), ("(", "(")):
-            with self.subTest(signature):
-                self.assertEqual(function_name(signature), name)
 
 
 class Metrics(unittest.TestCase):
@@ -222,13 +201,6 @@ class Runs(unittest.TestCase):
         launches = self.document()["launches"]
         self.assertEqual([one["kernel"] for one in launches], ["mine", "other", "mine #2"])
         self.assertEqual(launches[0]["metrics"].keys(), set(KEYS))
-
-    def test_launches_that_cannot_be_told_apart(self):
-        *others, _ = sample("t28.csv").splitlines(keepends=True)
-        self.ncu_saying("".join(others), lines=sample("t28.jsonl"))
-        self.assertIn("ncu profiled 3 launches, hw4 bench made 4", self.refusal(exit_code=70))
-        self.ncu_saying(sample("t28.csv")[:-40], lines=sample("t28.jsonl"))
-        self.assertRegex(self.refusal(exit_code=70), r"^profile: ncu's table: a row of \d+ fields under \d+ names$")
 
     def test_refusals(self):
         self.assertRegex(self.refusal("--case", "t99", exit_code=2), "no case 't99' .*; the cases are t01 t02 .* t30 ")

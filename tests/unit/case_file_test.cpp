@@ -19,8 +19,6 @@ using test::failure_of;
 using test::header_bytes;
 using test::write_file;
 
-constexpr const char* kLayout = "; need int32 B, N, d, then float32 Q, K, V of each batch";
-
 std::string gzipped(const std::string& bytes) {
     z_stream stream{};
     EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -205,67 +203,6 @@ TEST_F(FourMatrices, AreWhatTheLongHeaderSaysAlone) {
     problem.operation = &kBackward;
     EXPECT_EQ(asked(&kBackward, file_of(problem)), Failure{});
     EXPECT_EQ(asked(nullptr, file_of(problem)), Failure{});
-}
-
-TEST_F(CaseFile, NoticesTheOtherByteOrder) {
-    EXPECT_EQ(said_about(std::string("\0\0\0\2\0\0\0\x80\0\0\0\x40", 12)),
-              bad("header: N = -2147483648, need at least 1 (offset 4); wrong byte order? swapped it reads "
-                  "B = 2, N = 128, d = 64"));
-    EXPECT_EQ(said_about(std::string("\0\0\0\1\0\0\0\2\0\0\0\3", 12) + std::string(72, '\0')),
-              bad("is big-endian (its size fits B = 1, N = 2, d = 3); need little-endian"));
-    // The same file of another size gets no such advice.
-    EXPECT_EQ(
-        said_about(std::string("\0\0\0\1\0\0\0\2\0\0\0\3", 12) + std::string(71, '\0')),
-        bad("header: B = 16777216, N = 33554432, d = 50331648 needs 340010386766614455386124 bytes, file has 83"));
-}
-
-// What np.array([B, N, d]) and np.random.rand() give.
-TEST_F(CaseFile, NoticesWiderNumbers) {
-    const std::string float64 = header_bytes(2, 4, 3) + std::string(2 * 3 * 2 * 4 * 3 * 4, '\1');
-    EXPECT_EQ(said_about(float64), bad("has float64 numbers (its size fits B = 2, N = 4, d = 3); need float32"));
-    EXPECT_EQ(said_about(float64 + '\1'), bad("expected 300 bytes for B = 2, N = 4, d = 3, got 589"));
-    const std::string int64 = header_bytes(2, 0, 4) + header_bytes(0, 3, 0) + counting_case(2, 4, 3).substr(12);
-    const Failure said = bad("header: N = 0, need at least 1 (offset 4); int64? so read it begins with B = 2, N = 4; "
-                             "need int32");
-    EXPECT_EQ(said_about(int64), said);
-    EXPECT_EQ(said_about(gzipped(int64)), said);
-    EXPECT_EQ(said_about(header_bytes(2, 0, -4)), bad("header: N = 0, need at least 1 (offset 4)"));
-}
-
-TEST_F(CaseFile, SaysWhereAShortFileEnds) {
-    const std::string whole = counting_case(2, 3, 2); // rows of 8 bytes, matrices of 24, batches of 72
-    const std::vector<std::pair<size_t, std::string>> cuts = {
-        {0, "batch 0, Q, row 0"},   {7, "batch 0, Q, row 0"},  {8, "batch 0, Q, row 1"},  {23, "batch 0, Q, row 2"},
-        {24, "batch 0, K, row 0"},  {71, "batch 0, V, row 2"}, {72, "batch 1, Q, row 0"}, {119, "batch 1, K, row 2"},
-        {120, "batch 1, V, row 0"}, {143, "batch 1, V, row 2"}};
-    for (const auto& [data, place] : cuts) {
-        const std::string got = std::to_string(12 + data) + ": ends in " + place;
-        const std::string cut = whole.substr(0, 12 + data);
-        EXPECT_EQ(said_about(cut), bad("expected 156 bytes for B = 2, N = 3, d = 2, got " + got));
-        EXPECT_EQ(said_about(gzipped(cut)), bad("expected 156 bytes, got " + got));
-    }
-}
-
-TEST_F(CaseFile, RefusesDataAfterTheLastBatch) {
-    const std::string longer = counting_case(2, 3, 2) + "x";
-    EXPECT_EQ(said_about(longer), bad("expected 156 bytes for B = 2, N = 3, d = 2, got 157"));
-    EXPECT_EQ(said_about(gzipped(longer)), bad("data goes on after the last batch, expected 156 bytes"));
-}
-
-TEST_F(CaseFile, RefusesACutGzipStream) {
-    const std::string whole = gzipped(counting_case(2, 30, 8));
-    // Within gzip's own header, the data and the closing check sums.
-    for (const size_t size : {size_t{3}, size_t{9}, size_t{40}, whole.size() / 2, whole.size() - 8, whole.size() - 1})
-        EXPECT_EQ(said_about(whole.substr(0, size)),
-                  bad("gzip stream corrupt at byte " + std::to_string(size) + " of the file: unexpected end"));
-}
-
-TEST_F(CaseFile, RefusesBytesAfterTheGzipStream) {
-    const std::string whole = gzipped(counting_case(2, 3, 2));
-    EXPECT_EQ(said_about(whole + "tail"), bad("gzip stream corrupt at byte " + std::to_string(whole.size()) +
-                                              " of the file: other data follows the gzip stream"));
-    EXPECT_EQ(said_about(whole + gzipped("x")), bad("data goes on after the last batch, expected 156 bytes"));
-    EXPECT_EQ(said_about(whole + gzipped("")), Failure{});
 }
 
 TEST_F(CaseFile, GivesTheRowsOfAPlainFileInAnyOrder) {

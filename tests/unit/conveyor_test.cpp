@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
-#include <zlib.h>
 
 #include <atomic>
-#include <cmath>
 #include <future>
 #include <map>
 #include <mutex>
@@ -30,20 +28,6 @@ using test::read_file;
 using test::write_file;
 
 constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
-
-std::string gzipped(const std::string& bytes) {
-    std::string packed(bytes.size() + 1000, '\0');
-    z_stream stream{};
-    EXPECT_EQ(deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-    stream.avail_in = static_cast<uInt>(bytes.size());
-    stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-    stream.avail_out = static_cast<uInt>(packed.size());
-    EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-    packed.resize(stream.total_out);
-    deflateEnd(&stream);
-    return packed;
-}
 
 class ConveyorRun : public ::testing::Test {
 protected:
@@ -205,32 +189,6 @@ protected:
     }
 };
 
-TEST_P(OneFails, ThatCannotBeOpened) {
-    input() += "x";
-    expect_failure(engine(), ExitCode::no_input, input() + ": cannot open: No such file or directory");
-}
-
-TEST_P(OneFails, OutsideTheDomain) {
-    std::string bytes = test::counting_case(40, 64, 16);
-    const float nan = NAN;
-    for (const int batch : {9, 39}) std::memcpy(bytes.data() + 12 + batch * 64 * 16 * 12, &nan, sizeof nan);
-    write_file(input(), bytes);
-    expect_failure(engine(), ExitCode::bad_data, input() + ": batch 9, Q, row 0, column 0: nan, need a finite number");
-}
-
-TEST_P(OneFails, ThatEndsEarly) {
-    write_file(input(), gzipped(test::counting_case(40, 64, 16).substr(0, 300000)));
-    expect_failure(engine(), ExitCode::bad_data,
-                   input() + ": expected 491532 bytes, got 300000: ends in batch 24, K, row 15");
-}
-
-TEST_P(OneFails, ThatCannotBeWritten) {
-    if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
-    write_file(input(), test::counting_case(40, 64, 16));
-    names_[GetParam()].output = "/dev/full";
-    expect_failure(engine(), ExitCode::io_error, "/dev/full: cannot write: No space left on device");
-}
-
 TEST_P(OneFails, ThatNoEngineTakes) {
     int asked = 0;
     const auto refuse_one = [&](const EngineRequest& request) {
@@ -273,21 +231,6 @@ TEST_F(ConveyorRun, ACaseMayFailInItsMiddle) {
 }
 
 // ---- Failures of all.
-
-TEST_F(ConveyorRun, ABrokenEngineStopsTheRun) {
-    add_several();
-    for (const int call : {0, 5, 9}) {
-        Faults faults;
-        for (int Faults::*const fault : {&Faults::copy_in, &Faults::wait, &Faults::compute, &Faults::fetch}) {
-            faults.*fault = call;
-            ListedCases cases(names_, interrupts_);
-            EXPECT_EQ(failure_of([&] { run(cases, passing({2, 3}, faults)); }).code, ExitCode::internal);
-            EXPECT_LT(cases.ends.size(), names_.size());
-            for (const Failure& end : cases.ends) EXPECT_EQ(end, Failure{});
-            faults.*fault = -1;
-        }
-    }
-}
 
 TEST_F(ConveyorRun, ABrokenEngineDoesNotWaitForTheNextCase) {
     add_several();

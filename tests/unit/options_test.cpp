@@ -125,26 +125,5 @@ TEST_F(CommandLine, UnambiguousBeginningsAreEnough) {
     EXPECT_EQ(failure({"--t", "in", "out"}), wrong("unknown or ambiguous option '--t'"));
 }
 
-TEST_F(CommandLine, HelpWinsOverTheRest) {
-    EXPECT_EQ(parse({"in", "--help"}).action, Action::help);
-    EXPECT_EQ(parse({"--list-kernels", "--help"}).action, Action::help);
-    EXPECT_EQ(parse({"--help", "--version"}).action, Action::help);
-    EXPECT_EQ(parse({"--help", "--fast", "--streams", "0"}).action, Action::help);
-}
-
-TEST_F(CommandLine, HelpTellsOfEveryOptionAndExitCode) {
-    const std::string help = help_text();
-    for (const char* option : {"--contract", "--arith", "--device", "--gpus", "--kernel", "--kernel-file",
-                               "--list-kernels", "--streams", "--copies", "--threads", "--time", "--json", "--trace",
-                               "--pairs", "--sync", "--gather", "--help", "--version"})
-        EXPECT_NE(help.find(option), std::string::npos) << option;
-    for (const ExitCode code :
-         {ExitCode::ok, ExitCode::usage, ExitCode::bad_data, ExitCode::no_input, ExitCode::no_gpu, ExitCode::internal,
-          ExitCode::out_of_memory, ExitCode::cannot_create, ExitCode::io_error}) {
-        const std::string number = std::to_string(static_cast<int>(code));
-        EXPECT_NE(help.find("\n" + std::string(4 - number.size(), ' ') + number + "  "), std::string::npos) << number;
-    }
-}
-
 } // namespace
 } // namespace hw4

@@ -151,19 +151,6 @@ TEST_F(PipelineRun, TakesABatchInSlicesOfItsQueries) {
     }
 }
 
-// One batch as the GPU takes it: in slices of 32768 queries, through buffers of the usual size.
-TEST_F(PipelineRun, TakesALongSequence) {
-    write_case(1, 1 << 18, 5);
-    run(passing(1, 1, 1 << 15), {});
-    EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
-}
-
-TEST_F(PipelineRun, TakesManyBatches) {
-    write_case(14000, 3, 5);
-    run(passing(4, 100), {});
-    EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
-}
-
 std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return cpu::make_engine(request); }
 
 TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {

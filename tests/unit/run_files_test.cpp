@@ -35,18 +35,10 @@ protected:
     Failure would_overwrite(const std::string& output) const {
         return usage(output, ": would overwrite the output ", "a.out");
     }
-    Failure is_input(const std::string& output, const std::string& input) const {
-        return usage(output, ": output is the same file as input ", input);
-    }
 
     test::TemporaryFolder folder_;
     RunFiles files_;
 };
-
-TEST_F(FilesOfARun, MayHaveAnInputTwice) {
-    EXPECT_EQ(input("a.in"), Failure{});
-    EXPECT_EQ(output("b.out"), Failure{});
-}
 
 TEST_F(FilesOfARun, HaveNoOutputTwiceByWhateverName) {
     fs::create_symlink("a.out", folder_ / "link");
@@ -59,31 +51,6 @@ TEST_F(FilesOfARun, HaveNoOutputTwiceByWhateverName) {
     fs::create_directory(folder_ / "other");
     EXPECT_EQ(output("other/a.out"), Failure{});
     EXPECT_EQ(output("missing/a.out"), Failure{}) << "OutputFile says what is wrong";
-}
-
-TEST_F(FilesOfARun, HaveNoOutputThatIsAnInput) {
-    fs::create_symlink("a.in", folder_ / "link");
-    fs::create_hard_link(folder_ / "a.in", folder_ / "hard");
-    for (const char* name : {"a.in", "./a.in", "link", "hard"}) EXPECT_EQ(output(name), is_input(name, "a.in"));
-    EXPECT_EQ(output("b.in"), Failure{}) << "which is not read";
-}
-
-TEST_F(FilesOfARun, HaveNoInputThatIsAnOutput) {
-    for (const bool there : {false, true}) {
-        if (there) write_file(folder_ / "a.out", "result");
-        EXPECT_EQ(input("a.out"), usage("a.out", ": input is the same file as output ", "a.out"));
-    }
-}
-
-TEST_F(FilesOfARun, HardLinksOfAnOldOutputAreOneFile) {
-    write_file(folder_ / "old.out", "old");
-    fs::create_hard_link(folder_ / "old.out", folder_ / "same.out");
-    EXPECT_EQ(output("old.out"), Failure{});
-    EXPECT_EQ(output("same.out").code, ExitCode::usage);
-}
-
-TEST_F(FilesOfARun, MayAllGoToADevice) {
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(failure_of([&] { files_.add_output("/dev/null"); }), Failure{});
 }
 
 TEST_F(FilesOfARun, HaveAPipeAsOneInput) {
