@@ -31,11 +31,11 @@ int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 class HeadWork {
 public:
     HeadWork(const BlockKernel& kernel, const Launch& launch)
-        : kernel_(kernel), launch_(launch), problem_(launch.problem), scale_(scale_for(problem_.dim, problem_.scale)),
-          heads_(problem_.batches * problem_.kv_heads), group_(problem_.heads / problem_.kv_heads),
-          prepared_stride_(prepared_stride(kernel, problem_)), tiles_(kernel.tiles_of(problem_.keys)),
-          row_blocks_(parts(problem_.queries, kernel.block_rows)), blocks_(group_ * row_blocks_),
-          tiles_left_(heads_ * tiles_) {}
+        : kernel_(kernel), launch_(launch), problem_(launch.problem),
+          scale_(scale_for(problem_.key_dim(), problem_.scale)), heads_(problem_.batches * problem_.kv_heads),
+          group_(problem_.heads / problem_.kv_heads), prepared_stride_(prepared_stride(kernel, problem_)),
+          tiles_(kernel.tiles_of(problem_.keys)), row_blocks_(parts(problem_.queries, kernel.block_rows)),
+          blocks_(group_ * row_blocks_), tiles_left_(heads_ * tiles_) {}
 
     void run() {
         if (divides_keys(kernel_, problem_, heads_ * blocks_, launch_.threads)) return divide_keys();
