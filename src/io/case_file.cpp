@@ -137,7 +137,11 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
     const bool may_be_wider = h.form != HeaderForm::npy && h.problem.element == Element::float32;
     if (wrong && may_be_wider && expected < got && got - expected == expected - h.bytes)
         bad_data(path, "has float64 numbers (its size fits " + describe(h) + "); need float32");
-    if (expected > static_cast<Wide>(std::numeric_limits<int64_t>::max()))
+    // Rows may have more columns in memory than in the file.
+    const Wide in_memory = Wide(h.problem.is_padded() ? h.problem.dim : 0) * Wide(h.problem.batches) *
+                           Wide(h.problem.heads) * Wide(std::max(h.problem.queries, h.problem.keys)) * 32;
+    const auto most = static_cast<Wide>(std::numeric_limits<int64_t>::max());
+    if (expected > most || in_memory > most)
         bad_data(path, needs + (stored.known ? ", file has " + std::to_string(stored.bytes) : ""));
     if (!stored.known) return;
     if (gzip) {
