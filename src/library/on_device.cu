@@ -115,11 +115,11 @@ std::vector<float> fetched(const Call& call, const Tensor& tensor, int64_t colum
     std::vector<unsigned char> stored(static_cast<size_t>(rows) * columns * element);
     for (int64_t row = 0, count = 0; row < rows; row += count) { // in pages, as many as one has
         count = pages.at == nullptr ? rows : std::min(rows - row, pages.keys - (first + row) % pages.keys);
-        const size_t pitch = count == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
+        const size_t apart = count == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
         const auto* const from = static_cast<const unsigned char*>(tensor.data) +
                                  static_cast<size_t>(pages.offset(tensor, batch, head, first + row)) * element;
         HW4_CUDA(cudaMemcpy2DAsync(stored.data() + static_cast<size_t>(row) * columns * element, columns * element,
-                                   from, pitch, columns * element, static_cast<size_t>(count), cudaMemcpyDeviceToHost,
+                                   from, apart, columns * element, static_cast<size_t>(count), cudaMemcpyDeviceToHost,
                                    stream_of(call)));
     }
     HW4_CUDA(cudaStreamSynchronize(stream_of(call)));

@@ -53,6 +53,17 @@ class LongHeaderTest(CliTest):
         self.assertEqual(done.returncode, OK, done.stderr)
         return path
 
+    def refused(self, content, wanted, *options):
+        """By hw4 and seq, in one line; an output that is there survives."""
+        path = self.file(content)
+        self.out.write_bytes(OLD_OUTPUT)
+        before = self.folder()
+        for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
+            done = run(program, *more, *options, path, self.out)
+            self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+            self.assert_one_message(done.stderr, path, wanted, program)
+            self.assertEqual(self.folder(), before)
+
 
 class ComputedTest(LongHeaderTest):
     def test_every_contract_and_cpu_kernel(self):
@@ -155,11 +166,11 @@ class ColumnsTest(LongHeaderTest):
     def test_every_cpu_kernel(self):
         for number, (shape, columns) in enumerate(self.CASES):
             for more in ((), ("--backward",), ("--element", "bf16"), ("--backward", "--causal", "--scale", "0.3")):
-                path = self.generated(shape, "--value-dim", columns, *more, name=f"{number}.in")
+                path = self.generated(shape, "--value-dim", columns, *more, name=f"{number}{''.join(more)}.in")
                 for kernel in kernels("cpu", "f32", "backward" if "--backward" in more else "forward"):
                     with self.subTest(shape=shape, more=more, kernel=kernel):
                         self.assert_computes(path, "--kernel", kernel, "--threads", "3")
-                done = run("judge/compare", "--exact", "float32", "--atol", "0.02" if "bf16" in more else "1e-3", path,
+                done = run("compare", "--exact", "float32", "--atol", "0.02" if "bf16" in more else "1e-3", path,
                            self.out)
                 self.assertEqual(done.returncode, OK, done.stdout)
 
@@ -195,7 +206,8 @@ class LengthsTest(LongHeaderTest):
         """Whatever follows them. Every kernel, forward and with rows that see no key."""
         B, heads, kv_heads, N_q, N_k, d = self.SHAPE
         for more in ((), ("--causal",), ("--causal", "--window", "40"), ("--element", "fp16")):
-            path = self.generated(self.SHAPE, "--lengths", ",".join(map(str, self.LENGTHS)), *more)
+            path = self.generated(self.SHAPE, "--lengths", ",".join(map(str, self.LENGTHS)), *more,
+                                  name=f"case{''.join(more)}.in")
             data, item = path.read_bytes(), 2 if "fp16" in more else 4
             self.assertEqual(struct.unpack_from("<4i", data, 64), self.LENGTHS)
             for kernel in kernels("cpu", "f32"):
@@ -208,10 +220,10 @@ class LengthsTest(LongHeaderTest):
                 alone = bytearray(data[:64])
                 for place, value in ((4, 1), (8, length), (14, 0)):
                     struct.pack_into("<i", alone, 4 * place, value)
-                want = by_seq(self.file(bytes(alone) + q + kept, f"{batch}.in"))
+                want = by_seq(self.file(bytes(alone) + q + kept, f"{batch}{''.join(more)}.in"))
                 self.assert_same_bytes(got[batch * each:(batch + 1) * each], want)
                 start += each + len(rows)
-            done = run("judge/compare", "--exact", "float32", "--atol", "0.01" if item == 2 else "1e-4", path, self.out)
+            done = run("compare", "--exact", "float32", "--atol", "0.01" if item == 2 else "1e-4", path, self.out)
             self.assertEqual(done.returncode, OK, done.stdout)
 
     def test_refusals(self):
@@ -226,17 +238,6 @@ class LengthsTest(LongHeaderTest):
 
 
 class RefusedTest(LongHeaderTest):
-    def refused(self, content, wanted, *options):
-        """By hw4 and seq, in one line; an output that is there survives."""
-        path = self.file(content)
-        self.out.write_bytes(OLD_OUTPUT)
-        before = self.folder()
-        for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
-            done = run(program, *more, *options, path, self.out)
-            self.assertEqual(done.returncode, BAD_DATA, done.stderr)
-            self.assert_one_message(done.stderr, path, wanted, program)
-            self.assertEqual(self.folder(), before)
-
     def refused_field(self, name, value, need):
         with self.subTest(field=name, value=value):
             self.refused(header(**{name: value}) + bytes(data_bytes()),
