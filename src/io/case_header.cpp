@@ -24,6 +24,8 @@ static_assert(sizeof(ShortHeader) == kShortHeaderBytes && sizeof(LongHeader) == 
 enum Field : size_t { kVersion, kOperation, kMask, kElement, kB, kHeads, kKvHeads, kNq, kNk, kD, kDv, kWindow, kScale };
 constexpr size_t kLengths = kScale + 2; // the scale is a double
 constexpr size_t kFirstUnused = kLengths + 1;
+// Of d and d_v where they differ: rows get zeros as soon as they are read, and a pipe's header may claim anything.
+constexpr int32_t kMostPadded = 1 << 16;
 constexpr const char* kFieldNames[] = {"version",         "operation", "mask", "element", "B",   "heads",
                                        "key-value heads", "N_q",       "N_k",  "d",       "d_v", "window"};
 
@@ -94,6 +96,8 @@ public:
             refuse(kKvHeads, "a number that divides heads = " + std::to_string(h_[kHeads]));
         if (h_[kWindow] < 0) refuse(kWindow, "at least 1, or 0 for none");
         if (h_[kWindow] > 0 && problem.mask == Mask::none) refuse(kWindow, "0, or the causal mask");
+        if (h_[kDv] != h_[kD] && std::max(h_[kDv], h_[kD]) > kMostPadded)
+            refuse(kDv, "d = " + std::to_string(h_[kD]) + ", or both at most " + std::to_string(kMostPadded));
         if (h_[kLengths] != 0 && h_[kLengths] != 1) refuse(kLengths, "0, or 1 where lengths follow");
         for (size_t field = kFirstUnused; field < h_.size(); ++field)
             if (h_[field] != 0) refuse(field, "0");

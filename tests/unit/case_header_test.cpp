@@ -91,6 +91,7 @@ TEST(CaseHeader, RefusesFieldsThatDoNotAgree) {
     EXPECT_EQ(refusal(with(6, 3)), bad("key-value heads = 3, need a number that divides heads = 4 (offset 24)"));
     EXPECT_EQ(refusal(with(6, 8)), bad("key-value heads = 8, need a number that divides heads = 4 (offset 24)"));
     EXPECT_EQ(refusal(with(6, 1)), Failure{});
+    EXPECT_EQ(refusal(with(10, 65537)), bad("d_v = 65537, need d = 6, or both at most 65536 (offset 40)"));
     EXPECT_EQ(refusal(with(14, 2)), bad("lengths = 2, need 0, or 1 where lengths follow (offset 56)"));
     EXPECT_EQ(refusal(with(15, 1)), bad("field 15 = 1, need 0 (offset 60)"));
 }
