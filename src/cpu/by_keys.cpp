@@ -9,6 +9,8 @@
 namespace hw4::cpu {
 namespace {
 
+constexpr int64_t kMostRows = 16; // of a head of keys, on average
+
 // Of the keys that a block's rows see.
 int64_t first_key_of(const RowBlock& block) { return block.from(0) / kSegmentKeys * kSegmentKeys; }
 int64_t parts_of(const RowBlock& block) {
@@ -149,7 +151,7 @@ private:
 bool divides_keys(const BlockKernel& kernel, const Problem& problem, int64_t blocks, int threads) {
     if (kernel.attend_part == nullptr || blocks >= threads) return false;
     const int64_t rows = problem.units() * problem.queries;
-    return problem.keys > kPartKeys && rows <= 4 * kSegmentKeys * problem.batches * problem.kv_heads;
+    return problem.keys > kPartKeys && rows <= kMostRows * problem.batches * problem.kv_heads;
 }
 
 void attend_by_keys(const BlockKernel& kernel, const std::vector<RowBlock>& blocks, const Launch& launch) {

@@ -12,8 +12,9 @@
 
 namespace hw4::cpu {
 
-// Whether it is worth it: fewer blocks of rows than threads, several parts of keys, and sums that take no more than
-// twice the memory of the keys.
+// Whether it pays: fewer blocks of rows than threads, several parts of keys, and at most 16 rows for each head of keys.
+// With more rows the sums of all segments take long: with 40 rows and 131072 keys two threads of a Xeon with AVX-512
+// needed 60 ms, one thread without them 47 ms. One row takes 26 ms instead of 46, 16 rows take 39 ms instead of 47.
 bool divides_keys(const BlockKernel& kernel, const Problem& problem, int64_t blocks, int threads);
 
 // Computes the blocks, all of whose rows see a key.

@@ -497,18 +497,34 @@ struct Attention {
     // A group and the next tile of a part; `rows` are the group's. Rows that do not exist have q = 0.
     static void attend_part_tile(Group& group, const GroupRows& of_group, const Workspace& w, const Tile& tile,
                                  int64_t index, int64_t dim, Scale scale, RowPart* rows) {
-        Reference before[kRows];
-        for (int row = 0; row < of_group.rows; ++row) before[row] = reference_of(group, row);
+        constexpr int64_t kStride = sizeof(RowPart) / sizeof(float);
+        static_assert(sizeof(RowPart) % sizeof(float) == 0 && kSumLanes % 4 == 0);
+        const bool raised_before = group.raised;
+        float before[2][kRows]; // M and origin
+        for (int row = 0; row < kRows; ++row) {
+            before[0][row] = group.M[row];
+            before[1][row] = group.origin[row];
+        }
+        group.raised = false;
         clear(&group.lanes[0][0], kSumLanes * kRows);
         attend_tile(group, of_group, w, tile, dim, scale);
         for (int row = 0; row < of_group.rows; ++row) {
-            const Reference after = reference_of(group, row);
-            const bool stays = after.M == before[row].M && after.origin == before[row].origin;
-            rows[row].end = after;
             rows[row].largest[index] = group.largest[row];
-            rows[row].raised[index] = stays ? 1.0f : rescale_factor(before[row], after, scale);
-            for (int lane = 0; lane < kSumLanes; ++lane) rows[row].shares[index][lane] = group.lanes[lane][row];
+            rows[row].raised[index] = 1.0f;
         }
+        for (int row = 0; row < of_group.rows && group.raised; ++row) {
+            const Reference after = reference_of(group, row);
+            const Reference from{before[0][row], before[1][row], 0.0f, 0.0f, 0.0f};
+            if (after.M != from.M || after.origin != from.origin)
+                rows[row].raised[index] = rescale_factor(from, after, scale);
+        }
+        group.raised = group.raised || raised_before;
+        const int64_t whole = of_group.rows / 4 * 4;
+        for (int64_t row = 0; row < whole; row += 4)
+            for (int lane = 0; lane < kSumLanes; lane += 4)
+                V::transpose4(group.lanes[lane] + row, kRows, rows[row].shares[index] + lane, kStride);
+        for (int64_t row = whole; row < of_group.rows; ++row)
+            for (int lane = 0; lane < kSumLanes; ++lane) rows[row].shares[index][lane] = group.lanes[lane][row];
     }
 
     // All groups take all tiles of the part: what a row does not see adds +0.
@@ -537,7 +553,10 @@ struct Attention {
                 if (!ends_segment) continue;
                 alignas(64) float factors[kRows];
                 take_factors(w.groups[g], factors, block.scale);
-                for (int64_t row = 0; row < of_group.rows; ++row) parts[row].rescale[segment] = factors[row];
+                for (int row = 0; row < of_group.rows; ++row) {
+                    parts[row].rescale[segment] = factors[row];
+                    parts[row].end = reference_of(w.groups[g], row);
+                }
                 RowBlock to;
                 to.out = sums + segment * block.rows * dim;
                 to.dim = dim;
