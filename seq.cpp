@@ -13,6 +13,7 @@
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/contracts/contract.h"
+#include "src/io/file_rows.h"
 #include "src/problem/domain.h"
 #include "src/run/case_files.h"
 
@@ -89,12 +90,13 @@ void run(const Request& request) {
         domain.check(first_row, problem.batch_input_rows(), in.get());
         const Clock::time_point start = Clock::now();
         hw4::compute_by_reference(*request.contract, problem.of_batches(1), in.get(), out.get(),
-                                  lse_rows > 0 ? statistics.get() : nullptr);
+                                  lse_rows > 0 ? statistics.get() : nullptr,
+                                  input.lengths() == nullptr ? nullptr : input.lengths() + b);
         arithmetic += Clock::now() - start;
         hw4::narrow(problem.element, out.get(), problem.batch_output_floats(), out.get());
         hw4::refuse_infinite(*request.contract, problem, input.path(), out.get(), problem.batch_output_floats());
-        files.output().write(out.get(),
-                             problem.floats_in(problem.batch_output_rows()) * hw4::bytes_of(problem.element));
+        hw4::each_in_file(problem, problem.operation->outputs, 0, problem.batch_output_rows(), out.get(),
+                          [&](uint64_t, const void* numbers, size_t bytes) { files.output().write(numbers, bytes); });
         if (lse_rows == 0) continue;
         hw4::logsumexps(*request.contract, problem, statistics.get(), problem.batch_output_rows(), logsumexps.get());
         files.lse()->write(logsumexps.get(), lse_rows * sizeof(float));

@@ -70,6 +70,9 @@ typedef struct hw4_call {
     int32_t operation, element, mask, place;
     int64_t batches, heads, kv_heads; /* kv_heads divides heads */
     int64_t queries, keys, dim;       /* N_q, N_k, d */
+    /* d_v, the columns of v, o, d_o and dv; 0: dim. Another number under f32 alone. The bytes are those of rows that
+     * have zeros up to the larger of both, with the scale of dim; the workspace holds all tensors so. */
+    int64_t value_dim;
     /* 0: 1/sqrt(dim), and so is every number whose nearest float is that of 1/sqrt(dim). Else from 2^-100 to 2^100,
      * under fixed and fixed16 from 1/16 to 1. */
     double scale;

@@ -11,7 +11,7 @@ COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in")
 # A row that ends before these is of the course's form: one head, as many keys as queries, no mask, forward,
 # float32.
 USUAL = {"heads": "1", "keys": "", "mask": "none", "operation": "forward", "element": "float32", "window": "0",
-         "scale": "0"}
+         "scale": "0", "d_v": "-", "lengths": "-"}
 UNKNOWN_CRC = "-"
 MASKS = ("none", "causal")
 PRODUCTS = {"forward": 2, "backward": 5}  # of matrices, by operation (src/problem/operation.h)
@@ -38,12 +38,14 @@ class Case:
     element: str = "float32"  # of the input and the output
     window: int = 0  # keys that a query sees at most; 0: no window
     scale: str = "0"  # what scores are multiplied by, as the table says it; 0: 1/sqrt(d)
+    value_dim: int = 0  # d_v; 0: d
+    lengths: tuple[int, ...] = ()  # the keys of the first batches, the last number of all further ones; none: all have all
 
     @property
     def is_plain(self) -> bool:
         """The case has the course's form, and so its header."""
         return (self.heads == 1 and self.keys == self.tokens and self.mask == "none" and self.operation == "forward" and
-                self.element == "float32" and float(self.scale) == 0)
+                self.element == "float32" and float(self.scale) == 0 and not self.value_dim and not self.lengths)
 
     @property
     def shape(self) -> str:
@@ -53,34 +55,44 @@ class Case:
         mask = "" if self.mask == "none" else f", {self.mask}"
         operation = "" if self.operation == "forward" else f", {self.operation}"
         sizes = f"{self.batches}, {self.heads}, {self.kv_heads}, {self.tokens}, {self.keys}, {self.dim}"
+        sizes += f", {self.value_dim}" if self.value_dim else ""
         element = "" if self.element == "float32" else f", {self.element}"
         window = f", {self.window}" if self.window else ""
         scale = f", {self.scale}" if float(self.scale) else ""
         return f"({sizes}{mask}{window}{operation}{element}{scale})"
 
     @property
-    def _query_bytes(self) -> int:
-        """Bytes of Q, and of every tensor with its shape."""
-        return ELEMENT_BYTES[self.element] * self.batches * self.heads * self.tokens * self.dim
+    def columns_of_values(self) -> int:
+        """d_v."""
+        return self.value_dim or self.dim
 
     @property
-    def _key_bytes(self) -> int:
-        return ELEMENT_BYTES[self.element] * self.batches * self.kv_heads * self.keys * self.dim
+    def _query_rows(self) -> int:
+        return self.batches * self.heads * self.tokens
+
+    @property
+    def _key_numbers(self) -> int:
+        """Of K and V."""
+        return self.batches * self.kv_heads * self.keys * (self.dim + self.columns_of_values)
 
     @property
     def output_bytes(self) -> int:
         """O, or dQ, dK and dV."""
-        return self._query_bytes + (2 * self._key_bytes if self.operation == "backward" else 0)
+        numbers = (self._query_rows * self.columns_of_values if self.operation == "forward" else
+                   self._query_rows * self.dim + self._key_numbers)
+        return ELEMENT_BYTES[self.element] * numbers
 
     @property
     def data_bytes(self) -> int:
         """Q, K, V, and of backward dO."""
-        return (2 if self.operation == "backward" else 1) * self._query_bytes + 2 * self._key_bytes
+        columns = self.dim + (self.columns_of_values if self.operation == "backward" else 0)
+        return ELEMENT_BYTES[self.element] * (self._query_rows * columns + self._key_numbers)
 
     @property
     def input_bytes(self) -> int:
         """As the generator writes it."""
-        return (SHORT_HEADER_BYTES if self.is_plain else LONG_HEADER_BYTES) + self.data_bytes
+        header = SHORT_HEADER_BYTES if self.is_plain else LONG_HEADER_BYTES
+        return header + (4 * self.batches if self.lengths else 0) + self.data_bytes
 
     @property
     def flops(self) -> int:
@@ -92,12 +104,16 @@ class Case:
         pairs = self.tokens * self.keys
         if self.mask == "causal":
             pairs = under_the_mask(self.keys) - (under_the_mask(max(self.keys - self.window, 0)) if self.window else 0)
-        return 2 * PRODUCTS[self.operation] * self.batches * self.heads * pairs * self.dim
+        of_values = PRODUCTS[self.operation] // 2  # products with rows of V or dO
+        columns = (PRODUCTS[self.operation] - of_values) * self.dim + of_values * self.columns_of_values
+        return 2 * columns * self.batches * self.heads * pairs
 
     def recipe(self) -> list[str]:
         """The generator's arguments. Not the name: the generator knows only the table beside it."""
         shape = f"{self.batches},{self.tokens},{self.dim}"
         more = [] if self.is_plain else ["--heads", f"{self.heads},{self.kv_heads}", "--keys", str(self.keys)]
+        more += ["--value-dim", str(self.value_dim)] if self.value_dim else []
+        more += ["--lengths", ",".join(map(str, self.lengths))] if self.lengths else []
         more += ["--causal"] if self.mask == "causal" else []
         more += ["--window", str(self.window)] if self.window else []
         more += ["--scale", self.scale] if float(self.scale) else []
@@ -116,6 +132,8 @@ _FORMS = {  # of each column: a pattern, and what is needed in words
     "keys": (f"({_FROM_1[0]})?", _FROM_1[1]),
     "window": ("[0-9]+", "a whole number from 1, or 0 for none, with the causal mask"),
     "scale": (r"[0-9]+(\.[0-9]+)?(e-?[0-9]+)?", "a number above 0, or 0 for 1/sqrt(d)"),
+    "d_v": (f"{_FROM_1[0]}|-", "a whole number from 1, or - for d"),
+    "lengths": (f"{_FROM_1[0]}(,{_FROM_1[0]})*|-", "whole numbers from 1 to the number of keys, at most one a batch, or -"),
     **{column: ("|".join(known), " or ".join(known)) for column, known in (
         ("mask", MASKS), ("operation", PRODUCTS), ("element", ELEMENT_BYTES))}}
 
@@ -130,11 +148,14 @@ def _case_of(row: Row) -> Case:
     heads, _, kv_heads = row["heads"].partition(",")
     require("heads", int(heads) % int(kv_heads or heads) == 0)
     require("window", row["mask"] == "causal" or int(row["window"]) == 0)
+    lengths = () if row["lengths"] == "-" else tuple(map(int, row["lengths"].split(",")))
+    require("lengths", len(lengths) <= int(row["B"]) and max(lengths, default=0) <= int(row["keys"] or row["N"]))
+    value_dim = 0 if row["d_v"] in ("-", row["d"]) else int(row["d_v"])
     return Case(name=row["name"], batches=int(row["B"]), tokens=int(row["N"]), dim=int(row["d"]), kind=row["kind"],
                 seed=int(row["seed"]), limit_s=float(row["limit_s"]), crc32_in=row["crc32_in"], heads=int(heads),
                 kv_heads=int(kv_heads or heads), keys=int(row["keys"] or row["N"]), mask=row["mask"],
                 operation=row["operation"], element=row["element"],
-                window=int(row["window"]), scale=row["scale"])
+                window=int(row["window"]), scale=row["scale"], value_dim=value_dim, lengths=lengths)
 
 
 def read_cases(path: str) -> list[Case]:

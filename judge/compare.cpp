@@ -178,13 +178,14 @@ struct Findings {
     std::optional<Difference> largest[kMostOutputs]; // of each
 };
 
+// Of all outputs.
+size_t values_of(const Problem& problem) {
+    return problem.file_bytes(problem.operation->outputs) / bytes_of(problem.element);
+}
+
 // Which of the outputs a value belongs to.
 size_t output_of(size_t index, const Problem& problem) {
-    const List<Operand>& outputs = problem.operation->outputs;
-    auto row = static_cast<int64_t>(index / static_cast<size_t>(problem.dim)) % problem.batch_output_rows();
-    size_t output = 0;
-    for (; row >= problem.rows_of(outputs[output]); ++output) row -= problem.rows_of(outputs[output]);
-    return output;
+    return number_place(problem, problem.operation->outputs, static_cast<int64_t>(index)).operand;
 }
 
 bool breaks_rule(const Difference& difference, const std::optional<Tolerance>& tolerance) {
@@ -216,7 +217,7 @@ template <class ReadExpected>
 std::optional<Findings> compare_values(const ReadExpected& read_expected, OutputStream& got, const Problem& problem,
                                        const std::optional<Tolerance>& tolerance) {
     Findings findings;
-    const size_t total = problem.floats_in(problem.output_rows());
+    const size_t total = values_of(problem);
     const size_t block = std::min(kBlockValues, total);
     std::vector<float> expected_block(block);
     std::vector<float> got_block(block);
@@ -239,9 +240,10 @@ int64_t ulp_distance(float a, float b, Element element) {
 }
 
 std::string place_of_value(size_t index, const Problem& problem) {
-    const auto dim = static_cast<size_t>(problem.dim);
-    return place_of(problem, problem.operation->outputs, static_cast<int64_t>(index / dim)) + ", column " +
-           std::to_string(index % dim);
+    const auto number = static_cast<int64_t>(index);
+    const List<Operand>& outputs = problem.operation->outputs;
+    return place_of(problem, outputs, number) + ", column " +
+           std::to_string(number_place(problem, outputs, number).column);
 }
 
 std::string rule_name(const std::optional<Tolerance>& tolerance) {
@@ -310,7 +312,7 @@ void print_findings(const Findings& findings, const Arguments& arguments, const 
 
 // Without an output to compare with `expected` is null.
 bool sizes_match(const Problem& problem, OutputStream* expected, OutputStream& got) {
-    const uint64_t needed = problem.stored_output_bytes();
+    const uint64_t needed = problem.file_bytes(problem.operation->outputs);
     const bool expected_matches = expected == nullptr || expected->has(needed);
     const bool got_matches = got.has(needed);
     if (expected_matches && got_matches) return true;
@@ -333,8 +335,8 @@ int compare(const Arguments& arguments) {
     std::optional<OutputStream> expected;
     if (!arguments.exact) expected.emplace(arguments.expected, problem);
     OutputStream got(arguments.got, problem);
-    const size_t total = problem.floats_in(problem.output_rows());
-    const uint64_t bytes = problem.stored_output_bytes();
+    const size_t total = values_of(problem);
+    const uint64_t bytes = problem.file_bytes(problem.operation->outputs);
     std::optional<Findings> findings;
     if (!expected && got.may_have(bytes)) {
         ExactValues exact(input, *arguments.exact);
@@ -351,7 +353,7 @@ int compare(const Arguments& arguments) {
     }
     if (!sizes_match(problem, expected ? &*expected : nullptr, got) || !findings) return kDifferent;
     if (findings->differing == 0)
-        std::printf("equal: %zu values, %zu bytes\n", total, problem.stored_output_bytes());
+        std::printf("equal: %zu values, %zu bytes\n", total, problem.file_bytes(problem.operation->outputs));
     else
         print_findings(*findings, arguments, problem, total);
     return findings->breaking == 0 ? kEqual : kDifferent;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "src/base/parallel.h"
+#include "src/io/file_rows.h"
 #include "src/problem/tensor.h"
 
 namespace hw4 {
@@ -56,10 +57,9 @@ struct Query {
     const float* v;
     int64_t seen; // keys
     int64_t dim;
-    double given_scale; // 0: 1/sqrt(dim)
+    double scale;
 
-    double scale() const { return given_scale > 0 ? given_scale : 1 / std::sqrt(static_cast<double>(dim)); }
-    double score(int64_t key) const { return scale() * dot(q, k + key * dim, dim); }
+    double score(int64_t key) const { return scale * dot(q, k + key * dim, dim); }
 };
 
 // What the weights of a row are made of, and the sum of their shares of dP.
@@ -74,7 +74,7 @@ struct RowFacts {
 // The weights of the keys that it sees.
 RowFacts weights_of(const Query& query, Doubles& weights) {
     weights.resize(static_cast<size_t>(query.seen));
-    dots(query.q, query.k, query.dim, query.scale(), weights);
+    dots(query.q, query.k, query.dim, query.scale, weights);
     RowFacts facts;
     facts.largest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
     for (double& weight : weights) facts.whole += weight = std::exp(weight - facts.largest);
@@ -103,7 +103,9 @@ void each(int64_t count, const Work& work) {
 // One batch.
 class Exact {
 public:
-    Exact(const Problem& problem, const float* batch, float* out) : problem_(problem), batch_(batch), out_(out) {}
+    Exact(const Problem& problem, const float* batch, int64_t keys, float* out)
+        : problem_(problem), batch_(batch), keys_(keys), out_(out),
+          scale_(problem.scale > 0 ? problem.scale : 1 / std::sqrt(static_cast<double>(problem.key_dim()))) {}
 
     void attend() const {
         each<Room>(rows(), [&](int64_t row, Room& room) {
@@ -151,14 +153,14 @@ private:
     Query query_of(int64_t row) const {
         const int64_t head = row / problem_.queries;
         const int64_t query = row % problem_.queries;
-        const Sight sight = sight_of(problem_.mask, problem_.queries, problem_.keys, problem_.window);
+        const Sight sight = sight_of(problem_.mask, problem_.queries, keys_, problem_.window);
         const int64_t hidden = sight.from(query) * problem_.dim;
         return {input(0, head) + query * problem_.dim,
                 input(1, head / group()) + hidden,
                 input(2, head / group()) + hidden,
                 sight.of(query) - sight.from(query),
                 problem_.dim,
-                problem_.scale};
+                scale_};
     }
 
     const float* output_gradient(int64_t row) const { return input(3, 0) + row * problem_.dim; }
@@ -174,7 +176,7 @@ private:
             room.slopes[key] = room.weights[key] * (room.slopes[key] - facts.D);
         room.sums.assign(static_cast<size_t>(query.dim), 0.0);
         add_rows(room.sums, room.slopes, query.k);
-        store(room.sums, query.scale(), output(0, row));
+        store(room.sums, query.scale, output(0, row));
         return facts;
     }
 
@@ -194,20 +196,22 @@ private:
             add(room.sums, weight * (slope - of_row.D), query.q);
             add(room.more_sums, weight, d_o);
         }
-        store(room.sums, query_of(first).scale(), output(1, row));
+        store(room.sums, query_of(first).scale, output(1, row));
         store(room.more_sums, 1, output(2, row));
     }
 
     const Problem& problem_;
     const float* batch_;
+    const int64_t keys_;
     float* out_;
+    const double scale_;
 };
 
 } // namespace
 
-std::vector<float> exact_output(const Problem& problem, const std::vector<float>& batch) {
+std::vector<float> exact_output(const Problem& problem, const std::vector<float>& batch, int64_t keys) {
     std::vector<float> out(problem.batch_output_floats());
-    const Exact exact(problem, batch.data(), out.data());
+    const Exact exact(problem, batch.data(), keys, out.data());
     if (problem.operation == &kForward)
         exact.attend();
     else
@@ -218,9 +222,18 @@ std::vector<float> exact_output(const Problem& problem, const std::vector<float>
 void ExactValues::compute_next() {
     const Problem& problem = input_.problem();
     std::vector<float> batch(problem.batch_input_floats());
+    const int64_t keys = input_.lengths() == nullptr ? problem.keys : input_.lengths()[batch_];
     input_.read_rows(batch_++ * problem.batch_input_rows(), problem.batch_input_rows(), batch.data());
     round_all(element_, batch.data(), batch.size(), batch.data());
-    computed_ = exact_output(problem.of_batches(1), batch);
+    Problem one = problem.of_batches(1);
+    one.element = Element::float32;
+    const std::vector<float> rows = exact_output(one, batch, keys);
+    computed_.clear();
+    each_in_file(one, one.operation->outputs, 0, one.output_rows(), rows.data(),
+                 [&](uint64_t, const void* numbers, size_t bytes) {
+                     const auto* const values = static_cast<const float*>(numbers);
+                     computed_.insert(computed_.end(), values, values + bytes / sizeof(float));
+                 });
     taken_ = 0;
 }
 

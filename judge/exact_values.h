@@ -12,7 +12,8 @@ namespace hw4 {
 
 // O of one batch, or dQ, dK and dV, its operands one after the other. Rounded to float32 only at the end: thousands of
 // times finer than what it is compared with. On all processors.
-std::vector<float> exact_output(const Problem& problem, const std::vector<float>& batch);
+// `keys`: how many of the batch's rows of K and V it attends to.
+std::vector<float> exact_output(const Problem& problem, const std::vector<float>& batch, int64_t keys);
 
 // Those of all batches in their order, each computed when its values are asked for.
 class ExactValues {
@@ -28,7 +29,7 @@ private:
     Element element_;
     int64_t batch_ = 0; // the next
     std::vector<float> computed_;
-    size_t taken_ = 0; // of those
+    size_t taken_ = 0; // of those, which are as in a file
 };
 
 } // namespace hw4

@@ -32,14 +32,15 @@ def _sizes(path: str, header: bytes) -> dict:
     if len(header) >= 4 and struct.unpack_from("<i", header)[0] == VERSION_2:
         if len(header) < LONG_HEADER_BYTES:
             raise TableError(f"{path}: header truncated: got {len(header)} of {LONG_HEADER_BYTES} bytes")
-        _, operation, mask, element, batches, heads, kv_heads, tokens, keys, dim, *rest, window, scale, last, zero = \
+        _, operation, mask, element, batches, heads, kv_heads, tokens, keys, dim, value_dim, window, scale, by_lengths, zero = \
             struct.unpack("<12id2i", header)
         if not (0 <= operation < len(PRODUCTS) and 0 <= mask < len(MASKS) and 0 <= element < len(ELEMENT_BYTES) and
-                rest == [dim] and window >= 0 and scale >= 0 and last == zero == 0):
+                window >= 0 and scale >= 0 and by_lengths in (0, 1) and zero == 0):
             raise TableError(f"{path}: a header of version 2 with fields that are not known here")
         return {"operation": list(PRODUCTS)[operation], "mask": MASKS[mask], "batches": batches, "heads": heads,
                 "kv_heads": kv_heads, "tokens": tokens, "keys": keys, "dim": dim, "element": list(ELEMENT_BYTES)[element],
-                "window": window, "scale": f"{scale:.9g}"}
+                "window": window, "scale": f"{scale:.9g}", "value_dim": 0 if value_dim == dim else value_dim,
+                "lengths": (keys,) if by_lengths else ()}  # how many there are says the file; no more is asked here
     if not header:
         raise TableError(f"{path}: is empty, need a header of {SHORT_HEADER_BYTES} bytes")
     if len(header) < SHORT_HEADER_BYTES:

@@ -31,6 +31,8 @@ class Contract:
     revisions: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)  # by operation and mask
     element: str = "float32"  # what it computes with
     windows: frozenset[str] = frozenset()  # the operations that it computes with a window
+    lengths: frozenset[str] = frozenset()  # with lengths
+    pads: frozenset[str] = frozenset()  # with d_v other than d
 
     def revision_for(self, case: Case) -> str | None:
         """None where it does not compute that."""
@@ -43,11 +45,14 @@ class Contract:
         return self.compared == BOUND
 
     def lacks(self, case: Case) -> bool:
-        """The case's operation, where it is known what it computes, its window or its element."""
+        """The case's operation, where it is known what it computes, its window, lengths, d_v or element."""
         lacks_operation = all(computed != case.operation for computed, _ in self.revisions)
         takes_element = self.element == "float32" or case.element in ("float32", self.element)
         lacks_window = case.window > 0 and case.operation not in self.windows
-        return bool(self.revisions) and (lacks_operation or lacks_window or not takes_element)
+        lacks_lengths = bool(case.lengths) and (case.operation not in self.lengths or self.is_by_bound)  # none is measured
+        lacks_columns = case.value_dim > 0 and case.operation not in self.pads
+        return bool(self.revisions) and (lacks_operation or lacks_window or lacks_lengths or lacks_columns or
+                                         not takes_element)
 
     def takes(self, dim: int) -> bool:
         return self.most_columns is None or dim <= self.most_columns
@@ -70,9 +75,12 @@ class Listing:
 def _contract(listed: dict, is_default: bool) -> Contract:
     revisions = {(computed["operation"], mask): computed["revision"]
                  for computed in listed["computes"] for mask in computed["masks"]}
+
+    def with_flag(name: str) -> frozenset[str]:
+        return frozenset(computed["operation"] for computed in listed["computes"] if computed.get(name))
+
     return Contract(listed["name"], is_default, listed["compared"], listed["most_columns"], revisions,
-                    listed.get("element", "float32"),
-                    frozenset(computed["operation"] for computed in listed["computes"] if computed.get("windows")))
+                    listed.get("element", "float32"), with_flag("windows"), with_flag("lengths"), with_flag("pads"))
 
 
 def _printed_by(command: list[str]) -> str:

@@ -43,7 +43,7 @@ def attention(q, k, v, causal, contract, return_lse, check, scale=None, lengths=
         q.shape, k.shape, v.shape, pages.shape)
     element = ELEMENTS[q.dtype]
     q, k, v = map(_rows, arrays)
-    o = numpy.empty(q.shape, q.dtype)
+    o = numpy.empty(shapes.output_shape(q.shape, v.shape), q.dtype)
     call = library.new_call(shapes.contract_for(contract, element), library.FORWARD, element, causal, library.HOST, sizes,
                             shapes.scale_for(scale), shapes.window_for(window, causal))
     if lengths is not None:

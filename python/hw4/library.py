@@ -21,7 +21,8 @@ PAGES = [("pages", ctypes.c_void_p)] + [(name, ctypes.c_int64) for name in ("pag
 class Call(ctypes.Structure):
     _fields_ = ([("size", ctypes.c_size_t), ("contract", ctypes.c_char_p), ("kernel", ctypes.c_char_p)] +
                 [(name, ctypes.c_int32) for name in ("operation", "element", "mask", "place")] +
-                [(name, ctypes.c_int64) for name in ("batches", "heads", "kv_heads", "queries", "keys", "dim")] +
+                [(name, ctypes.c_int64) for name in ("batches", "heads", "kv_heads", "queries", "keys", "dim",
+                                                  "value_dim")] +
                 [("scale", ctypes.c_double), ("window", ctypes.c_int64), ("lengths", ctypes.c_void_p)] + PAGES +
                 [(name, Tensor) for name in ("q", "k", "v", "o", "d_o", "dq", "dk", "dv")] +
                 [("lse", ctypes.c_void_p), ("statistics", ctypes.c_void_p), ("workspace", ctypes.c_void_p),
@@ -75,10 +76,11 @@ def require(code):
 
 
 def new_call(contract, operation, element, causal, place, sizes, scale=0.0, window=0):
-    """`sizes` is batches, heads, kv_heads, queries, keys, dim. A scale of 0 is 1/sqrt(dim), a window of 0 none."""
+    """`sizes` is batches, heads, kv_heads, queries, keys, dim and, where it is not dim, value_dim. A scale of 0 is 1/sqrt(dim), a window of 0 none."""
     call = Call(size=ctypes.sizeof(Call), contract=contract.encode(), operation=operation, element=element,
                 mask=int(causal), place=place, scale=scale, window=window)
-    call.batches, call.heads, call.kv_heads, call.queries, call.keys, call.dim = sizes
+    for name, size in zip(("batches", "heads", "kv_heads", "queries", "keys", "dim", "value_dim"), sizes):
+        setattr(call, name, size)
     return call
 
 

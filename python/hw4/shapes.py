@@ -13,20 +13,25 @@ DEFAULT_CONTRACT = {library.FLOAT32: "f32", library.BF16: "bf16", library.FP16: 
 
 
 def sizes_of(q, k, v):
-    """(batches, heads, kv_heads, queries, keys, dim) of shapes (B, H, N, d) or (B, N, d)."""
+    """(batches, heads, kv_heads, queries, keys, dim, value_dim) of shapes (B, H, N, d) or (B, N, d)."""
     q, k, v = tuple(q), tuple(k), tuple(v)
     if len(q) not in (3, 4) or len(k) != len(q) or len(v) != len(q):
         raise ValueError(f"q, k, v have shapes {q}, {k}, {v}: need (B, H, N, d) or (B, N, d), the same for all three")
-    if k != v:
-        raise ValueError(f"k has shape {k} and v {v}: need the same shape")
+    if k[:-1] != v[:-1]:
+        raise ValueError(f"k has shape {k} and v {v}: need the same shape, but for the last number")
     if q[0] != k[0] or q[-1] != k[-1]:
         raise ValueError(f"q has shape {q} and k {k}: need the same B and d")
     heads, kv_heads = (q[1], k[1]) if len(q) == 4 else (1, 1)
-    if min(q + k) < 1:
-        raise ValueError(f"q has shape {q} and k {k}: need at least 1 everywhere")
+    if min(q + k + v) < 1:
+        raise ValueError(f"q, k, v have shapes {q}, {k}, {v}: need at least 1 everywhere")
     if heads % kv_heads != 0:
         raise ValueError(f"q has {heads} heads and k {kv_heads}: need a number that divides the heads of q")
-    return q[0], heads, kv_heads, q[-2], k[-2], q[-1]
+    return q[0], heads, kv_heads, q[-2], k[-2], q[-1], v[-1]
+
+
+def output_shape(q, v):
+    """Of O."""
+    return (*tuple(q)[:-1], v[-1])
 
 
 def paged_sizes(q, k, v, table):

@@ -132,20 +132,22 @@ _library.define("append(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cac
                 "Tensor? rope, Tensor? q, bool interleaved) -> Tensor")
 
 
-def _output(q):
-    """O has the layout of q, (B, N, H, d) under (B, H, N, d) too."""
+def _output(q, columns=None):
+    """O has the layout of q, (B, N, H, d) under (B, H, N, d) too, unless it has another number of columns."""
+    if columns not in (None, q.shape[-1]):
+        return q.new_empty((*q.shape[:-1], columns))
     return torch.empty_like(q) if q.stride(-1) == 1 else q.new_empty(q.shape)
 
 
-def _outputs(q, lse, statistics):
+def _outputs(q, v, lse, statistics):
     rows = q.shape[:-1]
-    return (_output(q), q.new_empty(rows if lse else (0,), dtype=torch.float32),
+    return (_output(q, v.shape[-1]), q.new_empty(rows if lse else (0,), dtype=torch.float32),
             q.new_empty((*rows, 3) if statistics else (0,), dtype=torch.float32))
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, window: int,
                check: bool) -> Tensor:
-    o = _output(q)
+    o = _output(q, v.shape[-1])
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, None, None, check, scale, None,
          window)
     return o
@@ -153,7 +155,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, sca
 
 def _forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, window: int, lse: bool,
              statistics: bool, check: bool) -> Tuple[Tensor, Tensor, Tensor]:
-    o, sums, rows = _outputs(q, lse, statistics)
+    o, sums, rows = _outputs(q, v, lse, statistics)
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None,
          rows if statistics else None, check, scale, None, window)
     return o, sums, rows
@@ -180,13 +182,13 @@ def _require_rows(tensors):
 
 def _decode(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor, pages: Optional[Tensor], causal: bool, contract: str,
             scale: float, window: int, lse: bool, check: bool) -> Tuple[Tensor, Tensor]:
-    batches, _, _, _, capacity, _ = _decode_sizes(q, k, v, pages)
+    batches, _, _, _, capacity, _, _ = _decode_sizes(q, k, v, pages)
     shapes.require_lengths(lengths.shape, None if lengths.is_cuda else lengths.tolist(), batches, capacity)
     lengths = _int32(lengths, q.device)
     if pages is not None:
         _require_rows((k, v))
         pages = _int32(pages, q.device)
-    o, sums, _ = _outputs(q, lse, False)
+    o, sums, _ = _outputs(q, v, lse, False)
     _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, sums if lse else None, None, check, scale,
          lengths, window, pages)
     return o, sums
@@ -219,7 +221,8 @@ def _gradients_like(tensors):
 def _backward(q: Tensor, k: Tensor, v: Tensor, o: Tensor, statistics: Tensor, d_o: Tensor, causal: bool, contract: str,
               scale: float) -> Tuple[Tensor, Tensor, Tensor]:
     known = statistics.numel() > 0
-    for name, tensor, shape in (("d_o", d_o, q.shape), ("o", o, q.shape), ("statistics", statistics, (*q.shape[:-1], 3))):
+    rows = torch.Size(shapes.output_shape(q.shape, v.shape))
+    for name, tensor, shape in (("d_o", d_o, rows), ("o", o, rows), ("statistics", statistics, (*q.shape[:-1], 3))):
         if tensor.shape != shape and (known or name == "d_o"):
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}: need {tuple(shape)}")
     if statistics.dtype != torch.float32 or statistics.device != q.device:
@@ -242,13 +245,13 @@ for _key in ("CPU", "CUDA"):
 @torch.library.register_fake("hw4::attention")
 def _(q, k, v, causal, contract, scale, window, check):
     shapes.sizes_of(q.shape, k.shape, v.shape)
-    return _output(q)
+    return _output(q, v.shape[-1])
 
 
 @torch.library.register_fake("hw4::forward")
 def _(q, k, v, causal, contract, scale, window, lse, statistics, check):
     shapes.sizes_of(q.shape, k.shape, v.shape)
-    return _outputs(q, lse, statistics)
+    return _outputs(q, v, lse, statistics)
 
 
 @torch.library.register_fake("hw4::backward")
@@ -259,7 +262,7 @@ def _(q, k, v, o, statistics, d_o, causal, contract, scale):
 @torch.library.register_fake("hw4::decode")
 def _(q, k, v, lengths, pages, causal, contract, scale, window, lse, check):
     _decode_sizes(q, k, v, pages)
-    return _outputs(q, lse, False)[:2]
+    return _outputs(q, v, lse, False)[:2]
 
 
 @torch.library.register_fake("hw4::append")

@@ -35,12 +35,14 @@ std::string operation_json(const Operation* operation) {
 }
 
 std::string contract_json(const Contract* contract) {
+    const auto flag_field = [](const char* name, bool value) { return ", " + field(name, value ? "true" : "false"); };
     const auto computed_json = [&](const Computed& computed) {
         return "{" + text_field("operation", computed.operation->name) + ", " +
                text_field("revision", contract->revision_of(*computed.operation)) + ", " +
                field("masks",
                      json_list(computed.masks, "        ", [](Mask mask) { return json_string(name_of(mask)); })) +
-               ", " + field("windows", computed.windows ? "true" : "false") + "}";
+               flag_field("windows", computed.windows) + flag_field("lengths", computed.by_lengths) +
+               flag_field("pads", computed.pads) + "}";
     };
     return "{" + text_field("name", contract->name) + ", " + text_field("idea", contract->idea) + ",\n     " +
            text_field("compared", contract->compared == Compared::bytes ? "bytes" : "bound") + ", " +

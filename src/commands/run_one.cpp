@@ -85,6 +85,8 @@ private:
         if (ranks_.is_first()) CaseFiles::add_names(run_files_, names_, options_);
         files_.emplace(names_, options_, *options_.engine.contract);
         if (several() && !input().random_access()) refuse_one_way(input().path(), "read it");
+        if (several() && problem().by_lengths)
+            throw Error(ExitCode::usage, input().path() + ": has lengths, which one rank computes");
     }
 
     // Where the file system is not shared, some ranks may see an older file, or another.
@@ -116,7 +118,7 @@ private:
         reports_ = RunReports(options_, run_files_, interrupts_);
         if (!several()) return;
         if (!files_->output().random_access()) refuse_one_way(names_.output, "write it");
-        files_->output().reserve(problem().stored_output_bytes());
+        files_->output().reserve(problem().file_bytes(problem().operation->outputs));
         OutputFile* const lse = files_->lse();
         if (lse == nullptr) return;
         if (!lse->random_access()) refuse_one_way(options_.lse, "write it");

@@ -77,6 +77,9 @@ std::string why_not(const Contract& contract, const Problem& problem) {
     if (problem.window > 0 && !computed->windows)
         return "asks for " + std::string(problem.operation->name) + " with a window, which " + name +
                " lacks: only forward under f32 has windows";
+    if (problem.is_padded() && !computed->pads)
+        return "has d = " + std::to_string(problem.key_dim()) + " and d_v = " + std::to_string(problem.value_dim()) +
+               ", need the same under " + name + ": only f32 takes another d_v";
     return "";
 }
 
@@ -99,7 +102,7 @@ void refuse_infinite(const Contract& contract, const Problem& problem, const std
 }
 
 void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out,
-                          RowStatistics* statistics) {
+                          RowStatistics* statistics, const int32_t* lengths) {
     const Operation& operation = *problem.operation;
     const Computed& computed = *contract.find(operation);
     const auto row = static_cast<size_t>(problem.dim);
@@ -111,8 +114,10 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
         const auto head_of = [&](const Operand& operand) {
             return operand.rows == Rows::of_queries ? head : head / group;
         };
-        UnitOperands operands{problem.queries, problem.keys,  problem.dim,   {}, {}, problem.mask, nullptr,
-                              together,        problem.scale, problem.window};
+        const int64_t keys = lengths == nullptr ? problem.keys : lengths[batch];
+        UnitOperands operands{
+            problem.queries, keys,           problem.dim,        {}, {}, problem.mask, nullptr, together,
+            problem.scale,   problem.window, problem.key_columns};
         if (statistics != nullptr) operands.statistics = statistics + unit * problem.queries;
         for (size_t i = 0; i < operation.inputs.size(); ++i)
             operands.in[i] = operand_at(problem, operation.inputs, i, in, row).of(batch, head_of(operation.inputs[i]));
@@ -124,7 +129,7 @@ void compute_by_reference(const Contract& contract, const Problem& problem, cons
 }
 
 void logsumexps(const Contract& contract, const Problem& problem, const RowStatistics* rows, int64_t count, float* to) {
-    const Scale scale = scale_for(problem.dim, problem.scale);
+    const Scale scale = scale_for(problem.key_dim(), problem.scale);
     const double one = contract.find(*problem.operation)->one;
     for (int64_t i = 0; i < count; ++i) to[i] = logsumexp(rows[i], scale, one);
 }

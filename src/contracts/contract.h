@@ -29,7 +29,9 @@ struct UnitOperands {
     int64_t group = 1;                   // heads of queries
     double scale = 0;                    // 0: 1/sqrt(dim)
     int64_t window = 0;                  // 0: none
+    int64_t key_columns = 0;             // d, which the scale is of; 0: dim
 
+    int64_t key_dim() const { return key_columns == 0 ? dim : key_columns; }
     int64_t visible(int64_t query) const { return visible_keys(mask, queries, keys, query); }
     int64_t first_visible(int64_t query) const { return sight_of(mask, queries, keys, window).from(query); }
     RowStatistics* statistics_of(int64_t query) const { return statistics == nullptr ? nullptr : statistics + query; }
@@ -54,6 +56,7 @@ struct Computed {
     double one = 0;          // what a weight of 1 counts in the l of a row's statistics; 0: rows have none
     bool by_lengths = false; // a problem by lengths, too
     bool windows = false;    // a problem with a window, too
+    bool pads = false;       // a problem with d_v other than d, too
 };
 
 // Which scales it takes.
@@ -111,9 +114,9 @@ void refuse_infinite(const Contract& contract, const Problem& problem, const std
                      size_t count);
 
 // All units of the problem by the contract's reference. The operands follow one another as in the file, statistics as
-// [unit][query] where they are asked for.
+// [unit][query] where they are asked for. `lengths`: the keys of each batch, of a problem by lengths.
 void compute_by_reference(const Contract& contract, const Problem& problem, const float* in, float* out,
-                          RowStatistics* statistics = nullptr);
+                          RowStatistics* statistics = nullptr, const int32_t* lengths = nullptr);
 
 // The logsumexp of rows from their statistics, under a contract that has those of the problem.
 void logsumexps(const Contract& contract, const Problem& problem, const RowStatistics* rows, int64_t count, float* to);

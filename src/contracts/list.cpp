@@ -23,8 +23,9 @@ constexpr Computed kF32Computes[] = {
      .reference = f32_forward,
      .one = 1,
      .by_lengths = true,
-     .windows = true},
-    {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = f32_backward},
+     .windows = true,
+     .pads = true},
+    {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = f32_backward, .pads = true},
 };
 constexpr Computed kFixedComputes[] = {
     {.operation = &kForward, .revision = 2, .masks = kEveryMask, .reference = fixed_forward, .one = fixed::kOne},

@@ -161,8 +161,8 @@ public:
     GradientWork(const BackwardKernel& kernel, const Launch& launch, const AskedGradients& asked)
         : kernel_(kernel), launch_(launch), problem_(launch.problem), asked_(asked),
           cut_(kernel, problem_, asked, launch.threads), scratch_(launch.scratch, cut_, kernel, problem_, asked),
-          scale_(scale_for(problem_.dim, problem_.scale)),
-          gradient_scale_(gradient_scale_for(problem_.dim, problem_.scale)),
+          scale_(scale_for(problem_.key_dim(), problem_.scale)),
+          gradient_scale_(gradient_scale_for(problem_.key_dim(), problem_.scale)),
           row_blocks_(parts(cut_.slab_rows, cut_.block_rows)), column_parts_(parts(problem_.dim, kGradientColumns)),
           key_tasks_(parts(asked.keys, kGradientKeys) * column_parts_), sum_floats_(kernel.sum_floats(problem_.dim)),
           dk_(launch.out[asked.gives_dq ? 1 : 0]), dv_(launch.out[asked.gives_dq ? 2 : 1]) {}

@@ -58,12 +58,33 @@ HW4_INLINE const float* as_floats(Element element, const void* numbers, int64_t 
 inline constexpr Element kFloat32Only[] = {Element::float32};
 inline constexpr Element kBf16AndFloat32[] = {Element::bf16, Element::float32};
 
+// Threads that divide the keys of a block (by_keys.cpp) take parts of so many, counted from a segment's first key.
+constexpr int64_t kPartKeys = 512;
+constexpr int64_t kPartTiles = kPartKeys / kKeyTile;
+constexpr int64_t kPartSegments = kPartKeys / kSegmentKeys;
+
+// What a part of the keys gives a row, but for the sums of its segments.
+struct RowPart {
+    Reference start;              // before the part
+    Reference end;                // after it
+    float largest[kPartTiles];    // scores, of each tile
+    float raised[kPartTiles];     // what running sums are multiplied by before the tile's shares are added
+    float rescale[kPartSegments]; // what totals are multiplied by before the segment's sums are added
+    float shares[kPartTiles][kSumLanes];
+};
+
 struct BlockKernel {
     bool (*supported)() = nullptr; // by this processor
     int64_t block_rows = 0;
     size_t (*workspace_floats)(int64_t rows, int64_t dim) = nullptr; // for blocks of up to so many rows
     // `workspace` is aligned to 64 bytes and holds workspace_floats() for the block; its content does not matter.
     void (*attend)(const RowBlock& block, float* workspace) = nullptr;
+
+    // One part of the keys, from `first_key` on, with the references that `rows` begin with: fills in the rest of
+    // `rows` [rows], and `sums` [segment][rows][dim] of the segments that begin before the last key that a row sees.
+    // Null: the kernel does not divide keys.
+    void (*attend_part)(const RowBlock& block, int64_t first_key, RowPart* rows, float* sums,
+                        float* workspace) = nullptr;
 
     int64_t most_dim = 0;                  // 0: any
     List<Element> elements = kFloat32Only; // that it takes

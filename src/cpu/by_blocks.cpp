@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "src/cpu/aligned_memory.h"
+#include "src/cpu/by_keys.h"
 
 namespace hw4::cpu {
 namespace {
@@ -29,13 +31,14 @@ int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 class HeadWork {
 public:
     HeadWork(const BlockKernel& kernel, const Launch& launch)
-        : kernel_(kernel), launch_(launch), problem_(launch.problem), scale_(scale_for(problem_.dim, problem_.scale)),
-          heads_(problem_.batches * problem_.kv_heads), group_(problem_.heads / problem_.kv_heads),
-          prepared_stride_(prepared_stride(kernel, problem_)), tiles_(kernel.tiles_of(problem_.keys)),
-          row_blocks_(parts(problem_.queries, kernel.block_rows)), blocks_(group_ * row_blocks_),
-          tiles_left_(heads_ * tiles_) {}
+        : kernel_(kernel), launch_(launch), problem_(launch.problem),
+          scale_(scale_for(problem_.key_dim(), problem_.scale)), heads_(problem_.batches * problem_.kv_heads),
+          group_(problem_.heads / problem_.kv_heads), prepared_stride_(prepared_stride(kernel, problem_)),
+          tiles_(kernel.tiles_of(problem_.keys)), row_blocks_(parts(problem_.queries, kernel.block_rows)),
+          blocks_(group_ * row_blocks_), tiles_left_(heads_ * tiles_) {}
 
     void run() {
+        if (divides_keys(kernel_, problem_, heads_ * blocks_, launch_.threads)) return divide_keys();
         const int workers = static_cast<int>(std::min<int64_t>(launch_.threads, heads_ * blocks_));
         const int64_t most_rows = std::min(kernel_.block_rows, problem_.queries);
         const size_t workspace_floats = (kernel_.workspace_floats(most_rows, problem_.dim) + 15) / 16 * 16;
@@ -61,6 +64,16 @@ private:
             prepare(head, 0, tiles_, prepared);
             for (int64_t block = 0; block < blocks_; ++block) attend(head, block, prepared, workspace);
         }
+    }
+
+    void divide_keys() const {
+        std::vector<RowBlock> blocks;
+        for (int64_t head = 0; head < heads_; ++head)
+            for (int64_t block = 0; block < blocks_; ++block) {
+                const RowBlock rows = seeing_rows(head, block, nullptr);
+                if (rows.rows > 0) blocks.push_back(rows);
+            }
+        attend_by_keys(kernel_, blocks, launch_);
     }
 
     // Returns when all are prepared, by whomever.
@@ -92,9 +105,17 @@ private:
                         prepared);
     }
 
-    // Under a mask the last rows of all heads of queries come first: they are the most work, and little is left when
-    // the threads end one after the other. Without one the last block, which may be a small one, comes last.
     void attend(int64_t head, int64_t block, const void* prepared, float* workspace) const {
+        const RowBlock rows = seeing_rows(head, block, prepared);
+        if (rows.rows == 0) return;
+        kernel_.attend(rows, workspace);
+        launch_.done(rows.rows);
+    }
+
+    // The rows of a block that see a key, none where no row does. Those that see none get their output. Under a mask
+    // the last rows of all heads of queries come first: they are the most work, and little is left when the threads end
+    // one after the other. Without one the last block, which may be a small one, comes last.
+    RowBlock seeing_rows(int64_t head, int64_t block, const void* prepared) const {
         const int64_t batch = head / problem_.kv_heads;
         const int64_t query_head = head % problem_.kv_heads * group_ + block % group_;
         const int64_t row_block = problem_.mask == Mask::none ? block / group_ : row_blocks_ - 1 - block / group_;
@@ -108,14 +129,20 @@ private:
         std::memset(row_of(launch_.out[0], first_row), 0,
                     static_cast<size_t>(first_seeing - first_row) * problem_.stored_row_bytes()); // +0 of any element
         if (statistics != nullptr) std::fill(statistics + first_row, statistics + first_seeing, RowStatistics{});
-        if (first_seeing < end_row)
-            kernel_.attend({row_of(launch_.in[0], first_seeing), keys(head), values(head),
-                            row_of(launch_.out[0], first_seeing), end_row - first_seeing, of_keys, problem_.dim, scale_,
-                            prepared, visible_keys(problem_.mask, problem_.queries, of_keys, first_seeing),
-                            statistics == nullptr ? nullptr : statistics + first_seeing, problem_.element,
-                            window_or_none(problem_.window)},
-                           workspace);
-        launch_.done(end_row - first_row);
+        if (first_seeing > first_row) launch_.done(first_seeing - first_row);
+        return {row_of(launch_.in[0], first_seeing),
+                keys(head),
+                values(head),
+                row_of(launch_.out[0], first_seeing),
+                end_row - first_seeing,
+                of_keys,
+                problem_.dim,
+                scale_,
+                prepared,
+                visible_keys(problem_.mask, problem_.queries, of_keys, first_seeing),
+                statistics == nullptr ? nullptr : statistics + first_seeing,
+                problem_.element,
+                window_or_none(problem_.window)};
     }
 
     const void* keys(int64_t head) const {

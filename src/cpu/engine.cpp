@@ -98,6 +98,7 @@ public:
             Launch launch = launch_of(problem().of_batches(work.batches), slot(work.slot).in.get(),
                                       slot(work.slot).out.get(), scratch_.get(), threads_);
             launch.crew = &crew_;
+            launch.lengths = work.lengths;
             launch.statistics = slot(work.slot).row_statistics();
             launch.done = [&](int64_t rows) { progress_->add(static_cast<double>(rows)); };
             kernel_->launch(launch);

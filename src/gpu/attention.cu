@@ -9,8 +9,8 @@
 namespace hw4::gpu {
 namespace {
 
-// A launch of a kernel that takes other elements, or rows of more columns, than the problem has: the tensors stand
-// converted at the beginning of the scratch memory, one after the other, and what the kernel itself needs after them.
+// A launch of a kernel that takes other elements, or rows of more columns, than the tensors have: they stand converted
+// at the beginning of the scratch memory, one after the other, and what the kernel itself needs after them.
 class Conversion {
 public:
     Conversion(const Kernel& kernel, const Problem& problem)
@@ -18,7 +18,8 @@ public:
         const List<Element>& elements = kernel.needs.elements;
         if (!elements.has(problem.element)) problem_.element = elements[0];
         columns_ = rounded_up(problem.dim, kernel.needs.column_step(problem_.element));
-        is_needed_ = problem_.element != problem.element || columns_ != problem.dim;
+        is_needed_ = problem_.element != problem.element || columns_ != problem.dim || problem.unpadded;
+        problem_.unpadded = false;
     }
 
     bool is_needed() const { return is_needed_; }
@@ -46,8 +47,8 @@ public:
             at += bytes_of_tensor(operand, rows);
             const int64_t first = of_queries ? asked.first_query : 0;
             const RowsOfHeads list = {
-                tensor.from_row(first), converted, problem_.batches, problem_.heads_of(operand), rows,
-                problem_.dim,           columns_};
+                tensor.from_row(first),     converted, problem_.batches, problem_.heads_of(operand), rows,
+                columns_in(asked, operand), columns_};
             converted = converted.from_row(-first); // the kernel counts rows from the first query of all
             return list;
         };
@@ -66,7 +67,7 @@ public:
         for (size_t i = 0; i < operation.outputs.size(); ++i) {
             out[i] = place(operation.outputs[i], asked.out[i], inner.out[i]);
             std::swap(out[i].from, out[i].to);
-            out[i].to_columns = problem_.dim;
+            out[i].to_columns = out[i].columns;
         }
         const auto taken = static_cast<size_t>(at - static_cast<unsigned char*>(asked.scratch));
         if (asked.scratch_bytes != 0 && asked.scratch_bytes < taken)
@@ -84,6 +85,9 @@ private:
     static constexpr size_t kAlignment = 256; // of a tensor in scratch memory
 
     static int64_t rounded_up(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
+    int64_t columns_in(const Launch& asked, const Operand& operand) const {
+        return asked.problem.unpadded ? problem_.columns_of(operand) : problem_.dim;
+    }
     bool is_backward() const { return &whole_of(*problem_.operation) == &kBackward; }
 
     Tensor packed(const Operand& operand, int64_t rows, void* at) const {
@@ -136,6 +140,7 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
     if (!missing.empty()) return missing;
     if (problem.operation != kernel.does && !kernel.does_parts) return "gives all gradients of a head of keys or none";
     if (problem.by_pages && !needs.pages) return "takes keys and values that are not in pages";
+    if (problem.by_pages && problem.unpadded) return "takes pages of V with as many columns as K";
     if (problem.by_pages && Conversion(kernel, problem).is_needed())
         return "takes pages of rows of a multiple of " + std::to_string(needs.row_bytes) + " bytes";
     if (problem.by_lengths && !needs.lengths) return "takes batches of one length";

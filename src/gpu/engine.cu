@@ -19,7 +19,7 @@ namespace hw4::gpu {
 namespace {
 
 // How a chunk of a case lies in its slot: rows as the file has them, first the input's, then the output's, then the
-// statistics of the output's rows where they are asked for.
+// statistics of the output's rows where they are asked for, then the lengths of the batches where they have some.
 class SlotLayout {
 public:
     SlotLayout(const Problem& problem, Copies copies, int64_t batches, bool statistics)
@@ -27,10 +27,11 @@ public:
           pitch_bytes_(row_pitch(problem, copies)),
           input_rows_(aligned(static_cast<size_t>(batches * problem.batch_input_rows()))),
           output_rows_(aligned(static_cast<size_t>(batches * problem.batch_output_rows()))),
-          statistics_bytes_(output_rows_ * bytes_beside_output(statistics)) {}
+          statistics_bytes_(output_rows_ * bytes_beside_output(statistics)),
+          length_bytes_(problem.by_lengths ? static_cast<size_t>(batches) * sizeof(int32_t) : 0) {}
 
     size_t bytes() const {
-        const size_t all = (input_rows_ + output_rows_) * pitch_bytes_ + statistics_bytes_;
+        const size_t all = (input_rows_ + output_rows_) * pitch_bytes_ + statistics_bytes_ + length_bytes_;
         return (all + kBoundary - 1) / kBoundary * kBoundary;
     }
 
@@ -44,6 +45,13 @@ public:
     RowStatistics* statistics(void* slot) const {
         if (statistics_bytes_ == 0) return nullptr;
         return static_cast<RowStatistics*>(rows_in(slot).row(input_rows_ + output_rows_));
+    }
+
+    // Behind everything else. Null where all batches have all keys.
+    int32_t* lengths(void* slot) const {
+        if (length_bytes_ == 0) return nullptr;
+        auto* const rows_end = static_cast<unsigned char*>(rows_in(slot).row(input_rows_ + output_rows_));
+        return reinterpret_cast<int32_t*>(rows_end + statistics_bytes_);
     }
 
     void copy_in(void* slot, int64_t first_row, int64_t rows, const void* from, cudaStream_t stream) const {
@@ -76,6 +84,7 @@ private:
     size_t input_rows_;
     size_t output_rows_;
     size_t statistics_bytes_;
+    size_t length_bytes_;
 };
 
 // The plainest kernel of the contract, which says why no other can either; null when this build has none.
@@ -296,6 +305,10 @@ public:
         timed.begin(stream(turn));
         if (work.slice == 0) // which has the slot's own stream
             HW4_CUDA(cudaEventRecord(chunk.copied_in.get(), stream(work.slot)));
+        if (work.lengths != nullptr)
+            HW4_CUDA(cudaMemcpyAsync(plan_->layout.lengths(memory_.slot(work.slot)), work.lengths,
+                                     static_cast<size_t>(work.batches) * sizeof work.lengths[0], cudaMemcpyHostToDevice,
+                                     stream(turn)));
         launch(work, turn, stream(turn));
         timed.end(stream(turn));
         ++chunk.computed;
@@ -431,6 +444,7 @@ private:
         Launch launch = launch_of(problem().of_batches(work.batches), device_, layout.input(slot), layout.stride(),
                                   layout.output(slot), layout.stride(), memory_.scratch(turn), plan_->scratch_bytes);
         launch.statistics = layout.statistics(slot);
+        launch.lengths = layout.lengths(slot);
         launch.first_query = work.slice * plan_->queries_at_once;
         launch.end_query = launch.first_query + plan_->queries_at_once;
         plan_->kernel.launch(launch, in);

@@ -41,6 +41,8 @@ Plan plan_file(const Hw4Kernel& file, const Problem& problem, const Device& devi
         plan.why_not = "takes one head, this case has " + std::to_string(problem.heads);
     else if (!is_usual_scale(problem.dim, problem.scale))
         plan.why_not = "takes the scale 1/sqrt(d) alone";
+    else if (problem.is_padded())
+        plan.why_not = "takes V of as many columns as K alone";
     if (!plan.why_not.empty() || file.scratch_bytes == nullptr) return plan;
     Launch sizes;
     sizes.problem = problem;

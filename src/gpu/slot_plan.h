@@ -88,7 +88,9 @@ inline SlotPlan plan_slots(const Problem& problem, const EngineOptions& options)
 
 // Whether the output of a batch is complete from the first row on when its queries are computed in their order. Kernels
 // of backward take all of them at once, even for dQ alone.
-inline bool can_slice(const Problem& problem) { return problem.operation == &kForward && problem.heads == 1; }
+inline bool can_slice(const Problem& problem) {
+    return problem.operation == &kForward && problem.heads == 1 && !problem.by_lengths;
+}
 
 // How many query rows of a batch to compute at once: of a batch larger than a slot, so many that they fill a large
 // card; its first output is copied out and written while the others are computed.

@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/standard_streams.h"
+#include "src/io/file_rows.h"
 #include "src/io/gzip.h"
 #include "src/io/npy.h"
 #include "src/problem/words.h"
@@ -136,7 +137,11 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
     const bool may_be_wider = h.form != HeaderForm::npy && h.problem.element == Element::float32;
     if (wrong && may_be_wider && expected < got && got - expected == expected - h.bytes)
         bad_data(path, "has float64 numbers (its size fits " + describe(h) + "); need float32");
-    if (expected > static_cast<Wide>(std::numeric_limits<int64_t>::max()))
+    // Rows may have more columns in memory than in the file.
+    const Wide in_memory = Wide(h.problem.is_padded() ? h.problem.dim : 0) * Wide(h.problem.batches) *
+                           Wide(h.problem.heads) * Wide(std::max(h.problem.queries, h.problem.keys)) * 32;
+    const auto most = static_cast<Wide>(std::numeric_limits<int64_t>::max());
+    if (expected > most || in_memory > most)
         bad_data(path, needs + (stored.known ? ", file has " + std::to_string(stored.bytes) : ""));
     if (!stored.known) return;
     if (gzip) {
@@ -148,8 +153,10 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
     const std::string sizes =
         "expected " + decimal(expected) + " bytes for " + describe(h) + ", got " + std::to_string(stored.bytes);
     if (expected < got) bad_data(path, sizes);
-    const size_t row = (static_cast<size_t>(stored.bytes) - h.bytes) / h.problem.stored_row_bytes();
-    bad_data(path, sizes + ": ends in " + place_of(h.problem, h.problem.operation->inputs, static_cast<int64_t>(row)));
+    if (got < h.bytes) bad_data(path, sizes + ": ends in the lengths");
+    const auto number =
+        (stored.bytes - static_cast<int64_t>(h.bytes)) / static_cast<int64_t>(bytes_of(h.problem.element));
+    bad_data(path, sizes + ": ends in " + place_of(h.problem, h.problem.operation->inputs, number));
 }
 
 } // namespace
@@ -171,10 +178,11 @@ CaseReader::CaseReader(const std::string& name, const Operation* asked) : path_(
     header_ = npy ? parse_npy_header(path_, start) : parse_header(path_, start);
     take_asked(path_, header_, asked);
     refuse_wrong_size(path_, start, header_, stored, gzip);
+    if (problem().by_lengths) read_lengths(*source);
     size_checked_ = stored.known;
     size_known_ = stored.known && !gzip;
     files_.push_back({path_, std::move(source), header_.bytes});
-    split_ = SplitBatches(problem().stored_input_bytes());
+    split_ = SplitBatches(problem().file_bytes(problem().operation->inputs));
 }
 
 CaseReader::CaseReader(const std::vector<std::string>& arrays) : size_checked_(true), size_known_(true) {
@@ -197,7 +205,8 @@ CaseReader::CaseReader(const std::vector<std::string>& arrays) : size_checked_(t
         const Operand& operand = problem().operation->inputs[i];
         const size_t bytes =
             files_[i].header_bytes +
-            static_cast<size_t>(problem().batches * problem().rows_of(operand)) * problem().stored_row_bytes();
+            static_cast<size_t>(problem().batches * problem().rows_of(operand) * problem().columns_of(operand)) *
+                bytes_of(problem().element);
         if (sizes[i] != bytes)
             bad_data(files_[i].path,
                      "expected " + std::to_string(bytes) + " bytes for its shape, got " + std::to_string(sizes[i]));
@@ -217,7 +226,7 @@ size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
 }
 
 std::vector<CaseReader::Sample> CaseReader::samples() {
-    const uint64_t whole = problem().stored_input_bytes();
+    const uint64_t whole = problem().file_bytes(problem().operation->inputs);
     const uint64_t most = std::min(whole, kSampleBytes);
     std::vector<Sample> samples;
     Bytes block(static_cast<size_t>(most));
@@ -238,26 +247,49 @@ void CaseReader::read_rows(int64_t first, int64_t count, float* to) {
 }
 
 void CaseReader::read_stored_rows(int64_t first, int64_t count, void* to) {
-    const size_t start = static_cast<size_t>(first) * problem().stored_row_bytes();
-    const size_t wanted = static_cast<size_t>(count) * problem().stored_row_bytes();
-    const size_t got = read_from(start, to, wanted);
-    if (got < wanted) fail_ended_early(start + got);
+    const size_t row_bytes = problem().stored_row_bytes();
+    const size_t element = bytes_of(problem().element);
+    const auto read = [&](int64_t row, int64_t rows, int64_t columns, int64_t number) {
+        auto* const room = static_cast<unsigned char*>(to) + static_cast<size_t>(row - first) * row_bytes;
+        const size_t start = static_cast<size_t>(number) * element;
+        const size_t wanted = static_cast<size_t>(rows * columns) * element;
+        const size_t got = read_from(start, room + static_cast<size_t>(rows) * row_bytes - wanted, wanted);
+        if (got < wanted) fail_ended_early(start + got);
+        pad_at_end(room, rows, row_bytes, static_cast<size_t>(columns) * element);
+    };
+    each_file_stretch(problem(), problem().operation->inputs, first, count, read);
 }
 
-size_t CaseReader::whole_bytes() const { return header_.bytes + problem().stored_input_bytes(); }
+// As many at a time as are there: the header of a pipe may claim any number.
+void CaseReader::read_lengths(ByteSource& source) {
+    constexpr size_t kAtOnce = size_t{1} << 16;
+    const auto batches = static_cast<size_t>(problem().batches);
+    while (lengths_.size() < batches) {
+        const size_t before = lengths_.size();
+        lengths_.resize(std::min(batches, before + kAtOnce));
+        const size_t wanted = (lengths_.size() - before) * sizeof lengths_[0];
+        if (source.read(&lengths_[before], wanted) < wanted) bad_data(path_, "ends in the lengths of its batches");
+    }
+    for (size_t batch = 0; batch < batches; ++batch)
+        if (lengths_[batch] < 1 || lengths_[batch] > problem().keys)
+            bad_data(path_, "lengths: batch " + std::to_string(batch) + " has " + std::to_string(lengths_[batch]) +
+                                " keys, need 1 to N_k = " + std::to_string(problem().keys));
+}
+
+size_t CaseReader::whole_bytes() const { return header_.bytes + problem().file_bytes(problem().operation->inputs); }
 
 void CaseReader::fail_ended_early(size_t got) const {
-    const auto row = static_cast<int64_t>(got / problem().stored_row_bytes());
+    const auto number = static_cast<int64_t>(got / bytes_of(problem().element));
     const std::string numbers = "expected " + std::to_string(whole_bytes()) + " bytes, got " +
                                 std::to_string(header_.bytes + got) + ": ends in " +
-                                place_of(problem(), problem().operation->inputs, row);
+                                place_of(problem(), problem().operation->inputs, number);
     if (size_known_) fail_changed(path_, numbers);
     bad_data(path_, numbers);
 }
 
 void CaseReader::expect_end() {
     unsigned char extra = 0;
-    if (read_from(problem().stored_input_bytes(), &extra, 1) > 0) {
+    if (read_from(problem().file_bytes(problem().operation->inputs), &extra, 1) > 0) {
         const std::string what =
             "data goes on after the last batch, expected " + std::to_string(whole_bytes()) + " bytes";
         if (size_known_) fail_changed(path_, what);

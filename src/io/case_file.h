@@ -27,7 +27,8 @@ public:
     // One for each operand.
     SplitBatches(const Problem& problem, const List<Operand>& operands) {
         for (const Operand& operand : operands)
-            parts_.push_back(static_cast<size_t>(problem.rows_of(operand)) * problem.stored_row_bytes());
+            parts_.push_back(static_cast<size_t>(problem.rows_of(operand) * problem.columns_of(operand)) *
+                             bytes_of(problem.element));
     }
 
     // Calls use(file, at, done, count) for each stretch of the stream's bytes [offset, offset + size) that is one in a
@@ -71,9 +72,12 @@ public:
     // Whether the file's size allows for the problem. Of a pipe there is only the header.
     bool size_checked() const { return size_checked_; }
 
-    // Rows of d numbers, as floats, counted through the whole file: the operands of batch 0, then of batch 1 and so on.
-    // Any rows, by any number of threads, where random_access() says so; otherwise (gzip, a pipe) one stretch after the
-    // other.
+    // The keys of each batch, of a problem by lengths; otherwise null.
+    const int32_t* lengths() const { return lengths_.empty() ? nullptr : lengths_.data(); }
+
+    // Rows of problem().dim numbers, as floats, counted through the whole file: the operands of batch 0, then of batch
+    // 1 and so on. Any rows, by any number of threads, where random_access() says so; otherwise (gzip, a pipe) one
+    // stretch after the other.
     void read_rows(int64_t first, int64_t count, float* to);
     // The same in the elements of the file.
     void read_stored_rows(int64_t first, int64_t count, void* to);
@@ -96,6 +100,7 @@ public:
 
 private:
     size_t read_from(size_t data_offset, void* to, size_t size);
+    void read_lengths(ByteSource& source);
     size_t whole_bytes() const;
     [[noreturn]] void fail_ended_early(size_t got) const;
 
@@ -109,8 +114,9 @@ private:
     std::vector<File> files_; // one, or one for each operand
     SplitBatches split_;      // of the data into them
     CaseHeader header_;
-    bool size_checked_ = false; // a regular file
-    bool size_known_ = false;   // a plain one, of just the size that the header asks for
+    std::vector<int32_t> lengths_; // of each batch; none where all have all keys
+    bool size_checked_ = false;    // a regular file
+    bool size_known_ = false;      // a plain one, of just the size that the header asks for
 };
 
 } // namespace hw4

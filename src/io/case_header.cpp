@@ -22,7 +22,10 @@ static_assert(sizeof(ShortHeader) == kShortHeaderBytes && sizeof(LongHeader) == 
 
 // The fields of version 2, by place.
 enum Field : size_t { kVersion, kOperation, kMask, kElement, kB, kHeads, kKvHeads, kNq, kNk, kD, kDv, kWindow, kScale };
-constexpr size_t kFirstUnused = kScale + 2; // the scale is a double
+constexpr size_t kLengths = kScale + 2; // the scale is a double
+constexpr size_t kFirstUnused = kLengths + 1;
+// Of d and d_v where they differ: rows get zeros as soon as they are read, and a pipe's header may claim anything.
+constexpr int32_t kMostPadded = 1 << 16;
 constexpr const char* kFieldNames[] = {"version",         "operation", "mask", "element", "B",   "heads",
                                        "key-value heads", "N_q",       "N_k",  "d",       "d_v", "window"};
 
@@ -91,9 +94,11 @@ public:
             if (h_[field] < 1) refuse(field, "at least 1");
         if (h_[kHeads] % h_[kKvHeads] != 0)
             refuse(kKvHeads, "a number that divides heads = " + std::to_string(h_[kHeads]));
-        if (h_[kDv] != h_[kD]) refuse(kDv, "d = " + std::to_string(h_[kD]));
         if (h_[kWindow] < 0) refuse(kWindow, "at least 1, or 0 for none");
         if (h_[kWindow] > 0 && problem.mask == Mask::none) refuse(kWindow, "0, or the causal mask");
+        if (h_[kDv] != h_[kD] && std::max(h_[kDv], h_[kD]) > kMostPadded)
+            refuse(kDv, "d = " + std::to_string(h_[kD]) + ", or both at most " + std::to_string(kMostPadded));
+        if (h_[kLengths] != 0 && h_[kLengths] != 1) refuse(kLengths, "0, or 1 where lengths follow");
         for (size_t field = kFirstUnused; field < h_.size(); ++field)
             if (h_[field] != 0) refuse(field, "0");
         problem.window = h_[kWindow];
@@ -103,8 +108,9 @@ public:
         problem.kv_heads = h_[kKvHeads];
         problem.queries = h_[kNq];
         problem.keys = h_[kNk];
-        problem.dim = h_[kD];
-        return {problem, kLongHeaderBytes, HeaderForm::version_2};
+        problem.by_lengths = h_[kLengths] == 1;
+        const size_t lengths = problem.by_lengths ? sizeof(int32_t) * static_cast<size_t>(problem.batches) : 0;
+        return {problem.of_columns(h_[kD], h_[kDv]), kLongHeaderBytes + lengths, HeaderForm::version_2};
     }
 
 private:
@@ -117,7 +123,9 @@ private:
                                             std::to_string(4 * kScale) + ")");
     }
     [[noreturn]] void refuse(size_t field, const std::string& need) const {
-        const std::string name = field < kScale ? kFieldNames[field] : "field " + std::to_string(field);
+        const std::string name = field < kScale      ? kFieldNames[field]
+                                 : field == kLengths ? "lengths"
+                                                     : "field " + std::to_string(field);
         hw4::refuse(path_, name, field, h_[field], need);
     }
 
@@ -155,21 +163,23 @@ Bytes short_header_of(const Problem& problem) {
 Bytes header_of(const Problem& problem, bool long_form) {
     if (!long_form && is_plain(problem)) return short_header_of(problem);
     LongHeader h = {kVersion2, problem.operation->file_code, problem.mask == Mask::none ? 0 : 1};
-    const int64_t sizes[] = {problem.batches, problem.heads, problem.kv_heads, problem.queries,
-                             problem.keys,    problem.dim,   problem.dim,      problem.window};
+    const int64_t sizes[] = {problem.batches, problem.heads,     problem.kv_heads,    problem.queries,
+                             problem.keys,    problem.key_dim(), problem.value_dim(), problem.window};
     h[kElement] = static_cast<int32_t>(problem.element);
     std::transform(std::begin(sizes), std::end(sizes), &h[kB], as_field);
     std::memcpy(&h[kScale], &problem.scale, sizeof problem.scale);
+    h[kLengths] = problem.by_lengths ? 1 : 0;
     return bytes_of(h);
 }
 
 // 128 bits are enough for four operands: 16 * 2^31 * (2^31 * 2^31) * 2^31 is 2^128, and no field is 2^31.
 Wide file_bytes(const CaseHeader& header) {
     const Problem& problem = header.problem;
-    Wide rows = 0;
+    Wide numbers = 0;
     for (const Operand& operand : problem.operation->inputs)
-        rows += Wide(problem.heads_of(operand)) * Wide(problem.head_rows(operand));
-    return Wide{header.bytes} + Wide{bytes_of(problem.element)} * rows * Wide(problem.batches) * Wide(problem.dim);
+        numbers +=
+            Wide(problem.heads_of(operand)) * Wide(problem.head_rows(operand)) * Wide(problem.columns_of(operand));
+    return Wide{header.bytes} + Wide{bytes_of(problem.element)} * numbers * Wide(problem.batches);
 }
 
 std::string decimal(Wide value) {
@@ -188,7 +198,8 @@ std::string describe(const CaseHeader& header) {
         return "B = " + text(problem.batches) + ", N = " + text(problem.queries) + ", d = " + text(problem.dim);
     return std::string(problem.operation->name) + ", B = " + text(problem.batches) +
            ", heads = " + text(problem.heads) + ", key-value heads = " + text(problem.kv_heads) +
-           ", N_q = " + text(problem.queries) + ", N_k = " + text(problem.keys) + ", d = " + text(problem.dim) +
+           ", N_q = " + text(problem.queries) + ", N_k = " + text(problem.keys) + ", d = " + text(problem.key_dim()) +
+           (problem.is_padded() ? ", d_v = " + text(problem.value_dim()) : "") +
            (problem.element == Element::float32 ? "" : std::string(", ") + name_of(problem.element));
 }
 

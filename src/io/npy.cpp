@@ -188,9 +188,14 @@ CaseHeader parse_npy_headers(const std::vector<NpyHeader>& arrays) {
     if (k.size() != q.size() || k.front() != q.front() || k.back() != q.back())
         refuse("(" + std::to_string(q.front()) + (q.size() == 4 ? ", heads" : "") + ", N, " + std::to_string(q.back()) +
                ") with B and d of " + arrays[0].path);
-    take_like(k, arrays[1].path);
-    if (arrays.size() == 4) take_like(q, arrays[0].path);
-    Problem problem(q.front(), q[q.size() - 2], q.back());
+    const Shape v = take_next();
+    const auto with_columns_of_v = [&](Shape shape) {
+        shape.back() = v.back();
+        return shape;
+    };
+    if (v != with_columns_of_v(k)) refuse(in_words(k) + ", that of " + arrays[1].path + ", or one with another d");
+    if (arrays.size() == 4) take_like(with_columns_of_v(q), arrays[0].path + " with the d of V");
+    Problem problem = Problem(q.front(), q[q.size() - 2], q.back()).of_columns(q.back(), v.back());
     problem.keys = k[k.size() - 2];
     problem.element = elements.front();
     problem.operation = arrays.size() == 4 ? &kBackward : &kForward;
@@ -268,9 +273,11 @@ OutputForm form_of_output(const std::string& name, const Problem& problem, bool 
     if (only == nullptr && outputs.size() > 1) shape.push_back(static_cast<int64_t>(outputs.size()));
     const Shape head = shape_of_head(problem, first, heads_axis);
     for (const Operand& output : outputs)
-        if (is_npy_name(name) && only == nullptr && shape_of_head(problem, output, heads_axis) != head)
+        if (is_npy_name(name) && only == nullptr &&
+            (shape_of_head(problem, output, heads_axis) != head ||
+             problem.columns_of(output) != problem.columns_of(first)))
             refuse(std::string(first.name) + " and " + output.name + " differ in shape and are not one array");
-    return form_of(name, shape + head + Shape{problem.dim}, problem.element);
+    return form_of(name, shape + head + Shape{problem.columns_of(first)}, problem.element);
 }
 
 OutputForm form_of_rows(const std::string& name, const Problem& problem, bool heads_axis) {

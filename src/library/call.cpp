@@ -61,7 +61,9 @@ Problem problem_of(const hw4_call& call) {
     problem.kv_heads = require_size("kv_heads", call.kv_heads);
     problem.queries = require_size("queries", call.queries);
     problem.keys = require_size("keys", call.keys);
-    problem.dim = require_size("dim", call.dim);
+    const int64_t dim = require_size("dim", call.dim);
+    problem = problem.of_columns(dim, call.value_dim == 0 ? dim : require_size("value_dim", call.value_dim));
+    problem.unpadded = problem.is_padded();
     if (!(call.scale >= 0) || std::isinf(call.scale))
         refuse("scale is " + std::to_string(call.scale) + ", need a finite number above 0, or 0 for 1/sqrt(dim)");
     problem.scale = call.scale;
@@ -103,7 +105,7 @@ public:
     }
     Tensor output(const hw4_tensor& given, const Operand& operand) const {
         const Tensor tensor = checked_tensor(given, operand, followed_ == Pointers::all);
-        if (!is_apart(steps_of(tensor, operand), problem_.dim))
+        if (!is_apart(steps_of(tensor, operand), problem_.columns_of(operand)))
             refuse(std::string(operand.name) + " has strides by which its rows overlap");
         return tensor;
     }
@@ -123,17 +125,18 @@ private:
         const std::array<Step, 3> steps = steps_of(tensor, operand);
         if (steps[2].count == 1) tensor.batch = 0;
         if (steps[1].count == 1) tensor.head = 0;
-        if (steps[0].count == 1) tensor.row = problem_.dim;
-        Wide elements = problem_.dim;
+        const int64_t columns = problem_.columns_of(operand);
+        if (steps[0].count == 1) tensor.row = columns;
+        Wide elements = columns;
         for (const auto& [stride, count] : steps_of(tensor, operand)) {
             if (stride < 0)
                 refuse(std::string(operand.name) + " has a stride of " + text(stride) + ", need at least 0");
             elements += Wide{stride} * (count - 1);
         }
         if (elements >> 60 != 0) refuse(std::string(operand.name) + " has strides beyond any memory");
-        if (tensor.row < problem_.dim)
+        if (tensor.row < columns)
             refuse(std::string(operand.name) + " has rows " + text(tensor.row) + " elements apart, need at least " +
-                   "dim = " + text(problem_.dim));
+                   (problem_.is_padded() && operand.has_value_columns ? "value_dim" : "dim") + " = " + text(columns));
         return tensor;
     }
 

@@ -72,14 +72,14 @@ Choice chosen_anew(const Call& call, const gpu::Device& device) {
 const Choice& choose(const Call& call, const gpu::Device& device) {
     const Problem& p = call.problem;
     using Key = std::tuple<const gpu::Device*, const Contract*, const Operation*, Mask, Element, int64_t, int64_t,
-                           int64_t, int64_t, int64_t, int64_t, bool, bool, int64_t>;
+                           int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, int64_t>;
     thread_local std::map<Key, Choice> known;
     if (call.kernel != nullptr) {
         thread_local Choice named;
         return named = chosen_anew(call, device);
     }
     const Key key(&device, call.contract, p.operation, p.mask, p.element, p.batches, p.heads, p.kv_heads, p.queries,
-                  p.keys, p.dim, p.by_lengths, p.by_pages, p.window);
+                  p.keys, p.key_dim(), p.value_dim(), p.by_lengths, p.by_pages, p.window);
     const auto found = known.find(key);
     if (found != known.end()) return found->second;
     constexpr size_t kMostKnown = 256;
@@ -105,24 +105,27 @@ size_t check_bytes(const Problem& problem) {
 
 cudaStream_t stream_of(const Call& call) { return static_cast<cudaStream_t>(call.stream); }
 
-// Rows of the file's order as floats, from the GPU. The table of pages is in host memory.
-std::vector<float> fetched(const Call& call, const Tensor& tensor, const PageTable& pages, int64_t batch, int64_t head,
-                           int64_t first, int64_t rows) {
+// Rows of the file's order as floats, from the GPU, with zeros behind their columns. The table of pages is in host
+// memory.
+std::vector<float> fetched(const Call& call, const Tensor& tensor, int64_t columns_of_row, const PageTable& pages,
+                           int64_t batch, int64_t head, int64_t first, int64_t rows) {
     const size_t element = bytes_of(tensor.element);
-    const auto columns = static_cast<size_t>(call.problem.dim);
+    const auto columns = static_cast<size_t>(columns_of_row);
+    const auto pitch = static_cast<size_t>(call.problem.dim);
     std::vector<unsigned char> stored(static_cast<size_t>(rows) * columns * element);
     for (int64_t row = 0, count = 0; row < rows; row += count) { // in pages, as many as one has
         count = pages.at == nullptr ? rows : std::min(rows - row, pages.keys - (first + row) % pages.keys);
-        const size_t pitch = count == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
+        const size_t apart = count == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
         const auto* const from = static_cast<const unsigned char*>(tensor.data) +
                                  static_cast<size_t>(pages.offset(tensor, batch, head, first + row)) * element;
         HW4_CUDA(cudaMemcpy2DAsync(stored.data() + static_cast<size_t>(row) * columns * element, columns * element,
-                                   from, pitch, columns * element, static_cast<size_t>(count), cudaMemcpyDeviceToHost,
+                                   from, apart, columns * element, static_cast<size_t>(count), cudaMemcpyDeviceToHost,
                                    stream_of(call)));
     }
     HW4_CUDA(cudaStreamSynchronize(stream_of(call)));
-    std::vector<float> values(static_cast<size_t>(rows) * columns);
-    widen(tensor.element, stored.data(), values.size(), values.data());
+    std::vector<float> values(static_cast<size_t>(rows) * pitch);
+    for (size_t row = 0; row < static_cast<size_t>(rows); ++row)
+        widen(tensor.element, stored.data() + row * columns * element, columns, values.data() + row * pitch);
     return values;
 }
 
@@ -167,8 +170,8 @@ void run(const Call& call) {
     choice.kernel->launch(launch, stream_of(call));
     if (call.lse == nullptr) return;
     gpu::logsumexps(launch.statistics, static_cast<int64_t>(call.query_rows()),
-                    scale_for(call.problem.dim, call.problem.scale), call.contract->find(*call.problem.operation)->one,
-                    call.lse, stream_of(call));
+                    scale_for(call.problem.key_dim(), call.problem.scale),
+                    call.contract->find(*call.problem.operation)->one, call.lse, stream_of(call));
 }
 
 namespace {
@@ -185,7 +188,7 @@ void check_batches(const Call& call, const Problem& problem, int64_t first_batch
         else
             pages.at += first_batch * pages.columns;
         gpu::find_extremes(tensor, pages, problem.batches, problem.heads_of(inputs[i]), problem.head_rows(inputs[i]),
-                           problem.dim, to, stream_of(call));
+                           problem.columns_of(inputs[i]), to, stream_of(call));
         to += extremes_of(problem, inputs[i]);
     }
     const size_t bytes = check_bytes(problem);
@@ -210,8 +213,8 @@ void check_batches(const Call& call, const Problem& problem, int64_t first_batch
                     if (found.magnitude_bits >= limit) {
                         const int64_t count = std::min(gpu::kExtremesRows, rows - first);
                         const std::vector<float> values =
-                            fetched(call, call.in[i], inputs[i].rows == Rows::of_keys ? known : PageTable{}, batch,
-                                    head, first, count);
+                            fetched(call, call.in[i], problem.columns_of(inputs[i]),
+                                    inputs[i].rows == Rows::of_keys ? known : PageTable{}, batch, head, first, count);
                         const Findings flaw = domain.examine(rows_before + head * rows + first, count, values.data());
                         if (flaw.flaw) std::rethrow_exception(flaw.flaw);
                     }

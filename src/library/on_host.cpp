@@ -38,14 +38,17 @@ private:
     size_t taken_ = 0;
 };
 
-// A tensor's rows in every head of every batch, for the kernels, which take rows dim apart.
+// A tensor's rows in every head of every batch, for the kernels, which take rows dim apart, with zeros behind columns
+// that do not exist.
 class Packed {
 public:
     Packed(const Call& call, const Operand& operand, const Tensor& tensor)
-        : call_(call), problem_(call.problem), operand_(operand), tensor_(tensor) {}
+        : call_(call), problem_(call.problem), operand_(operand), tensor_(tensor),
+          columns_(problem_.columns_of(operand)) {}
 
     bool is_needed() const {
-        return tensor_.row != problem_.dim || (problem_.by_pages && operand_.rows == Rows::of_keys);
+        return columns_ != problem_.dim || tensor_.row != problem_.dim ||
+               (problem_.by_pages && operand_.rows == Rows::of_keys);
     }
     Tensor place(Workspace& workspace) {
         if (!is_needed()) return tensor_;
@@ -61,16 +64,18 @@ public:
 private:
     void copy(bool in) const {
         if (!is_needed()) return;
-        const size_t bytes = static_cast<size_t>(problem_.dim) * bytes_of(tensor_.element);
+        const size_t bytes = static_cast<size_t>(columns_) * bytes_of(tensor_.element);
+        const size_t padding = problem_.stored_row_bytes() - bytes;
         const int64_t heads = problem_.heads_of(operand_);
         const auto copy_head = [&](size_t index, size_t) {
             const int64_t batch = static_cast<int64_t>(index) / heads;
             const int64_t head = static_cast<int64_t>(index) % heads;
             const int64_t rows = operand_.rows == Rows::of_keys ? call_.keys_of(batch) : problem_.head_rows(operand_);
             for (int64_t row = 0; row < rows; ++row) {
-                void* const packed = packed_.at(batch, head, row);
+                auto* const packed = static_cast<unsigned char*>(packed_.at(batch, head, row));
                 void* const given = call_.row_of(operand_, tensor_, batch, head, row);
                 std::memcpy(in ? packed : given, in ? given : packed, bytes);
+                if (in) std::memset(packed + bytes, 0, padding);
             }
         };
         in_pieces(static_cast<size_t>(problem_.batches * heads), 1, copy_head, threads_of(call_));
@@ -81,6 +86,7 @@ private:
     const Operand& operand_;
     Tensor tensor_;
     Tensor packed_;
+    int64_t columns_;
 };
 
 struct Prepared {
@@ -96,6 +102,7 @@ Prepared prepared(const Call& call, const cpu::Kernel& kernel, void* memory) {
     const Operation& operation = *call.problem.operation;
     Workspace workspace(memory);
     launch.problem = call.problem;
+    launch.problem.unpadded = false;
     launch.threads = threads_of(call);
     launch.lengths = call.lengths;
     launch.statistics = call.statistics;
@@ -117,20 +124,21 @@ Prepared prepared(const Call& call, const cpu::Kernel& kernel, void* memory) {
 std::exception_ptr flaw_of(const Call& call, int64_t batch) {
     constexpr int64_t kRows = 256;
     const Problem problem = call.problem.of_keys(call.keys_of(batch));
-    const auto columns = static_cast<size_t>(problem.dim);
+    const auto pitch = static_cast<size_t>(problem.dim);
     try {
         DomainCheck domain(kInputs, problem, call.contract->domain);
-        std::vector<float> values(static_cast<size_t>(kRows) * columns);
         int64_t row = batch * problem.batch_input_rows();
         for (size_t i = 0; i < problem.operation->inputs.size(); ++i) {
             const Operand& operand = problem.operation->inputs[i];
             const Tensor& tensor = call.in[i];
+            const auto columns = static_cast<size_t>(problem.columns_of(operand));
+            std::vector<float> values(static_cast<size_t>(kRows) * pitch); // zeros behind the columns
             for (int64_t head = 0; head < problem.heads_of(operand); ++head)
                 for (int64_t first = 0; first < problem.head_rows(operand); first += kRows) {
                     const int64_t count = std::min(kRows, problem.head_rows(operand) - first);
                     for (int64_t r = 0; r < count; ++r)
                         widen(tensor.element, call.row_of(operand, tensor, batch, head, first + r), columns,
-                              values.data() + static_cast<size_t>(r) * columns);
+                              values.data() + static_cast<size_t>(r) * pitch);
                     domain.check(row, count, values.data());
                     row += count;
                 }

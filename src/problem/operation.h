@@ -39,6 +39,7 @@ struct Operand {
     const char* name;
     Rows rows;
     Role role;
+    bool has_value_columns = false; // as many columns as V
 };
 
 struct Operation {
@@ -56,17 +57,18 @@ constexpr size_t kMostOutputs = 3;
 
 namespace operands {
 inline constexpr Operand kForwardIn[] = {
-    {"Q", Rows::of_queries, Role::query}, {"K", Rows::of_keys, Role::key}, {"V", Rows::of_keys, Role::value}};
-inline constexpr Operand kForwardOut[] = {{"O", Rows::of_queries, Role::other}};
+    {"Q", Rows::of_queries, Role::query}, {"K", Rows::of_keys, Role::key}, {"V", Rows::of_keys, Role::value, true}};
+inline constexpr Operand kForwardOut[] = {{"O", Rows::of_queries, Role::other, true}};
 inline constexpr Operand kBackwardIn[] = {{"Q", Rows::of_queries, Role::query},
                                           {"K", Rows::of_keys, Role::key},
-                                          {"V", Rows::of_keys, Role::value},
-                                          {"dO", Rows::of_queries, Role::gradient}};
-inline constexpr Operand kBackwardOut[] = {
-    {"dQ", Rows::of_queries, Role::other}, {"dK", Rows::of_keys, Role::other}, {"dV", Rows::of_keys, Role::other}};
+                                          {"V", Rows::of_keys, Role::value, true},
+                                          {"dO", Rows::of_queries, Role::gradient, true}};
+inline constexpr Operand kBackwardOut[] = {{"dQ", Rows::of_queries, Role::other},
+                                           {"dK", Rows::of_keys, Role::other},
+                                           {"dV", Rows::of_keys, Role::other, true}};
 inline constexpr Operand kQueryGradientsOut[] = {{"dQ", Rows::of_queries, Role::other}};
 inline constexpr Operand kKeyGradientsOut[] = {{"dK", Rows::of_key_block, Role::other},
-                                               {"dV", Rows::of_key_block, Role::other}};
+                                               {"dV", Rows::of_key_block, Role::other, true}};
 } // namespace operands
 
 // O = softmax(Q K^T / sqrt(d)) V.

@@ -2,6 +2,7 @@
 // is one head of one batch. A case of the course is B units with as many keys as queries and no mask.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,7 +16,7 @@ struct Problem {
     int64_t batches = 0;  // B
     int64_t queries = 0;  // N_q: rows of Q and O in each head
     int64_t keys = 0;     // N_k: rows of K and V
-    int64_t dim = 0;      // d
+    int64_t dim = 0;      // columns of every row in memory: d, or the larger of d and d_v
     int64_t heads = 1;    // of Q
     int64_t kv_heads = 1; // of K and V; divides the heads of Q
     Mask mask = Mask::none;
@@ -25,6 +26,10 @@ struct Problem {
     int64_t window = 0;                 // keys that a query sees at most, with the causal mask; 0: no window
     bool by_lengths = false;            // each batch has its own number of keys, the first ones of N_k rows
     bool by_pages = false;              // K and V lie in pages (tensor.h); by lengths too
+    // Where d and d_v differ: both. Rows have zeros behind them in memory, and the scale is that of d. 0: both are dim.
+    int64_t key_columns = 0;
+    int64_t value_columns = 0;
+    bool unpadded = false; // tensors do not have these zeros: their rows have as many columns as files
     // Of operations that give rows of a block of keys: which. All keys are inputs.
     int64_t first_key = 0;
     int64_t block_keys = 0;
@@ -55,6 +60,19 @@ struct Problem {
         return problem;
     }
 
+    // With rows of d columns in Q and K, and of d_v in V and O.
+    Problem of_columns(int64_t d, int64_t d_v) const {
+        Problem problem = *this;
+        problem.dim = std::max(d, d_v);
+        problem.key_columns = d == d_v ? 0 : d;
+        problem.value_columns = d == d_v ? 0 : d_v;
+        return problem;
+    }
+    bool is_padded() const { return key_columns != 0; }
+    int64_t key_dim() const { return is_padded() ? key_columns : dim; }     // d
+    int64_t value_dim() const { return is_padded() ? value_columns : dim; } // d_v
+    int64_t columns_of(const Operand& operand) const { return operand.has_value_columns ? value_dim() : key_dim(); }
+
     // A Problem is only made after the products below were checked to fit (case_header.cpp).
     int64_t units() const { return batches * heads; }
     int64_t heads_of(const Operand& operand) const { return operand.rows == Rows::of_queries ? heads : kv_heads; }
@@ -67,6 +85,12 @@ struct Problem {
         int64_t rows = 0;
         for (const Operand& operand : list) rows += rows_of(operand);
         return rows;
+    }
+    // Numbers of a batch in a file.
+    int64_t numbers_of(const List<Operand>& list) const {
+        int64_t numbers = 0;
+        for (const Operand& operand : list) numbers += rows_of(operand) * columns_of(operand);
+        return numbers;
     }
     int64_t batch_input_rows() const { return rows_of(operation->inputs); }
     int64_t batch_output_rows() const { return rows_of(operation->outputs); }
@@ -83,14 +107,22 @@ struct Problem {
     size_t input_bytes() const { return static_cast<size_t>(batches) * batch_input_bytes(); }
     size_t output_bytes() const { return static_cast<size_t>(batches) * batch_output_bytes(); }
 
-    // In the files, without headers, and on their way from and to them.
+    // In the file's elements, on their way from and to files.
     size_t stored_row_bytes() const { return static_cast<size_t>(dim) * bytes_of(element); }
     size_t stored_input_bytes() const { return static_cast<size_t>(input_rows()) * stored_row_bytes(); }
     size_t stored_output_bytes() const { return static_cast<size_t>(output_rows()) * stored_row_bytes(); }
 
+    // In files, of all batches, without headers.
+    size_t file_bytes(const List<Operand>& list) const {
+        return static_cast<size_t>(batches * numbers_of(list)) * bytes_of(element);
+    }
+
     // Two a multiply-add, of the pairs that the mask leaves. A double, since the count can pass 2^64.
     double flops() const {
-        return 2.0 * operation->products * static_cast<double>(units()) * pairs() * static_cast<double>(dim);
+        const int of_values = operation->products / 2; // products with rows of V or dO
+        const auto columns =
+            static_cast<double>((operation->products - of_values) * key_dim() + of_values * value_dim());
+        return 2.0 * columns * static_cast<double>(units()) * pairs();
     }
     // Of a unit: of a query and a key that it sees, of those keys that the operation is about.
     double pairs() const {

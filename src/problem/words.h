@@ -22,8 +22,16 @@ std::string what_it_lacks(const Operation& does, const List<Mask>& masks, const 
 // "row 7" of an operand of a batch, its heads counted through; "head 1, row 7" where it has several.
 std::string row_of(const Problem& problem, const Operand& operand, int64_t row);
 
-// "batch 3, K, row 7" for a row of operands that follow one another batch after batch. The operand's name is left out
-// where there is only one.
-std::string place_of(const Problem& problem, const List<Operand>& operands, int64_t row);
+// A number of operands that follow one another batch after batch, as in a file.
+struct NumberPlace {
+    int64_t batch;
+    size_t operand;
+    int64_t row; // of the operand in its batch
+    int64_t column;
+};
+NumberPlace number_place(const Problem& problem, const List<Operand>& operands, int64_t index);
+
+// "batch 3, K, row 7" for it. The operand's name is left out where there is only one.
+std::string place_of(const Problem& problem, const List<Operand>& operands, int64_t index);
 
 } // namespace hw4

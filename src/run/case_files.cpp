@@ -60,7 +60,8 @@ void CaseFiles::open_each_gradient(InterruptGuard& interrupts) {
     }
     for (size_t i = 0; i < names.size(); ++i) {
         const int64_t rows = problem().batches * problem().rows_of(operands[i]);
-        outputs_[i]->reserve(static_cast<uint64_t>(rows) * problem().stored_row_bytes());
+        const auto numbers = static_cast<uint64_t>(rows * problem().columns_of(operands[i]));
+        outputs_[i]->reserve(numbers * bytes_of(problem().element));
     }
     const SplitBatches split(problem(), operands);
     stream_ =

@@ -14,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/parallel.h"
+#include "src/io/file_rows.h"
 #include "src/run/first_failure.h"
 #include "src/run/part_queue.h"
 #include "src/run/staging_ring.h"
@@ -241,7 +242,7 @@ private:
     // Not for a pipe's header alone, which may claim anything; nor for a part, which others write beside.
     static bool reserve_output(const CaseOnItsWay& of) {
         const bool size_known = of.run.input->size_checked() && of.run.part == nullptr;
-        if (size_known) of.run.output->reserve(of.problem.stored_output_bytes());
+        if (size_known) of.run.output->reserve(of.problem.file_bytes(of.problem.operation->outputs));
         if (size_known && of.run.lse != nullptr) of.run.lse->reserve(lse_bytes(of.problem.output_rows()));
         return size_known;
     }
@@ -387,10 +388,12 @@ private:
         const int64_t first_batch = chunk * engine.chunk_batches();
         const int64_t batches = std::min(engine.chunk_batches(), fed.problem.batches - first_batch);
         const int64_t first_row = first_batch * fed.problem.batch_output_rows();
+        const int32_t* const of_case = fed.run.input->lengths();
+        const int32_t* const lengths = of_case == nullptr ? nullptr : of_case + fed.part->first_batch + first_batch;
         parts_.wait_fetched(slot);
         next_slot_ = (slot + 1) % engine.slots();
         for (int slice = 0; slice < engine.slices(); ++slice) {
-            engine.compute({slot, batches, slice});
+            engine.compute({slot, batches, slice, lengths});
             const RowRange complete = engine.completes(batches, slice);
             push_parts(fed, {slot, complete.first, first_row + complete.first, complete.rows, fed.number,
                              !fed.run.random_access()});
@@ -438,7 +441,7 @@ private:
     void prepare_output(const CaseOnItsWay& of, const unsigned char* zeros) {
         OutputFile& output = *of.run.output;
         if (!reserve_output(of) || !output.random_access()) return;
-        const size_t most = std::min(of.problem.stored_output_bytes(), kMostPrepared);
+        const size_t most = std::min(of.problem.file_bytes(of.problem.operation->outputs), kMostPrepared);
         const size_t step = setup_.plan.part_bytes;
         for (size_t at = 0; at < most && waiting_for_engine_; at += step)
             output.write_at(at, zeros, std::min(step, most - at));
@@ -488,10 +491,12 @@ private:
         OutputChecksums* const checksums = of.run.checksums;
         pen.time(Stage::write, static_cast<size_t>(part.rows) * row_bytes, [&] {
             each_stretch(of, part, [&](int64_t first, int64_t at, int64_t rows) {
-                write_to(*of.run.output, checksums == nullptr ? nullptr : &checksums->output,
-                         static_cast<uint64_t>(at) * row_bytes,
-                         stored + static_cast<size_t>(first - part.file_row) * row_bytes,
-                         static_cast<size_t>(rows) * row_bytes);
+                each_in_file(of.part->whole, of.part->whole.operation->outputs, at, rows,
+                             stored + static_cast<size_t>(first - part.file_row) * row_bytes,
+                             [&](uint64_t offset, const void* numbers, size_t bytes) {
+                                 write_to(*of.run.output, checksums == nullptr ? nullptr : &checksums->output, offset,
+                                          numbers, bytes);
+                             });
             });
         });
     }

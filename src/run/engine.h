@@ -82,6 +82,7 @@ struct Work {
     int slot;
     int64_t batches;
     int slice;
+    const int32_t* lengths = nullptr; // the keys of each batch, of a problem by lengths; they stay for the run
 };
 
 struct RowRange {

@@ -77,7 +77,8 @@ void add_problem(JsonFields& fields, const Problem& problem) {
     fields.add("kv_heads", problem.kv_heads);
     fields.add("queries", problem.queries);
     fields.add("keys", problem.keys);
-    fields.add("dim", problem.dim);
+    fields.add("dim", problem.key_dim());
+    if (problem.is_padded()) fields.add("value_dim", problem.value_dim());
     fields.add("mask", json_string(name_of(problem.mask)));
     fields.add("window", problem.window);
     fields.add("scale", json_number(problem.scale));

@@ -13,6 +13,7 @@
 #include "src/base/file_descriptor.h"
 #include "src/contracts/contract.h"
 #include "src/io/case_file.h"
+#include "src/io/file_rows.h"
 #include "src/problem/domain.h"
 #include "src/run/staging_plan.h"
 #include "tests/fuzz/targets.h"
@@ -77,12 +78,14 @@ struct Outcome {
     bool plain_file = false;
     std::string message; // why not
     CaseHeader header;
-    std::string data;      // everything after the header, as float32
+    std::vector<int32_t> lengths;
+    std::string data;      // everything after the header and the lengths, as float32 in memory
     size_t bytes_read = 0; // also of a case that was refused
     size_t claimed = 0;    // by its header
 
     bool same_case(const Outcome& other) const {
-        return accepted == other.accepted && header_bytes_of(*this) == header_bytes_of(other) && data == other.data;
+        return accepted == other.accepted && header_bytes_of(*this) == header_bytes_of(other) &&
+               lengths == other.lengths && data == other.data;
     }
 };
 
@@ -96,6 +99,7 @@ Bytes header_bytes_of(const Outcome& outcome) {
 void read_pieces(CaseReader& reader, const StagingLimits& limits, bool backwards, Outcome& outcome) {
     outcome.header = reader.header();
     const Problem& problem = reader.problem();
+    if (reader.lengths() != nullptr) outcome.lengths.assign(reader.lengths(), reader.lengths() + problem.batches);
     const StagingPlan plan = plan_staging(problem, reader.random_access(), true, limits);
     DomainCheck domain(reader.path(), problem, kF32.domain);
     const int64_t pieces = (problem.input_rows() + plan.piece_rows - 1) / plan.piece_rows;
@@ -145,6 +149,7 @@ Outcome outcome_of(const std::string& path, const Operation* asked, const Stagin
         expect_refusal(error, path, asked);
         outcome.message = error.what();
         outcome.header = {};
+        outcome.lengths.clear();
         outcome.data.clear();
     }
     return outcome;
@@ -161,12 +166,19 @@ bool all_finite(const std::string& data) {
 
 std::string as_plain_file(const Outcome& outcome) {
     const Bytes header = header_bytes_of(outcome);
-    const Element element = outcome.header.problem.element;
-    std::vector<float> numbers(outcome.data.size() / sizeof(float));
-    std::memcpy(numbers.data(), outcome.data.data(), outcome.data.size());
+    Problem problem = outcome.header.problem;
+    const Element element = problem.element;
+    problem.element = Element::float32;
+    std::string data;
+    each_in_file(problem, problem.operation->inputs, 0, problem.input_rows(), outcome.data.data(),
+                 [&](uint64_t, const void* some, size_t bytes) { data.append(static_cast<const char*>(some), bytes); });
+    std::vector<float> numbers(data.size() / sizeof(float));
+    std::memcpy(numbers.data(), data.data(), data.size());
     std::string stored(numbers.size() * bytes_of(element), '\0');
     narrow(element, numbers.data(), numbers.size(), stored.data());
-    return std::string(header.begin(), header.end()) + stored;
+    const std::string lengths(reinterpret_cast<const char*>(outcome.lengths.data()),
+                              outcome.lengths.size() * sizeof(int32_t));
+    return std::string(header.begin(), header.end()) + lengths + stored;
 }
 
 void check_reading(const std::string& bytes, const Operation* asked) {

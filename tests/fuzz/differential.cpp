@@ -117,7 +117,7 @@ std::string difference(const Problem& problem, const std::vector<float>& expecte
         char text[160];
         std::snprintf(text, sizeof text, ", column %zu: expected %.9g (%08x), got %.9g (%08x)", i % dim,
                       double{expected[i]}, bits_of(expected[i]), double{got}, bits_of(got));
-        return place_of(problem, problem.operation->outputs, static_cast<int64_t>(i / dim)) + text;
+        return place_of(problem, problem.operation->outputs, static_cast<int64_t>(i)) + text;
     }
     return "";
 }

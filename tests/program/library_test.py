@@ -27,12 +27,17 @@ sys.path.insert(0, str(ROOT / "python"))
 from hw4 import library  # noqa: E402: after the path of the library
 
 CONTRACTS = {"f32": (0, 1), "fixed": (0,), "fixed16": (0,), "bf16": (0, 1), "fp16": (0, 1)}  # their operations
-# batches, heads, kv_heads, queries, keys, dim
+# batches, heads, kv_heads, queries, keys, dim and, where it is not dim, value_dim
 SHAPES = [(1, 1, 1, 1, 1, 1), (2, 2, 1, 33, 70, 33), (1, 2, 2, 130, 64, 64), (2, 4, 2, 40, 40, 256)]
 ARGUMENTS = {0: (("q", "k", "v"), ("o",)), 1: (("q", "k", "v", "d_o"), ("dq", "dk", "dv"))}
 EXPORTED = {"hw4_plan", "hw4_run", "hw4_check", "hw4_append", "hw4_rope_table", "hw4_error", "hw4_gpu", "hw4_abi",
             "hw4_version", "hw4_revision"}
 KEYS = {"k", "v", "dk", "dv"}
+VALUES = {"v", "o", "d_o", "dv"}  # with columns of v
+
+
+def columns_of(sizes, name):
+    return sizes[6] if name in VALUES and len(sizes) > 6 else sizes[5]
 
 
 def numbers(count, seed):
@@ -43,7 +48,8 @@ class Rows:
     """A tensor of its own strides in one buffer, with marks between the rows that no call may touch."""
 
     def __init__(self, sizes, name, gap=0, heads_inside=False):
-        batches, heads, kv_heads, queries, keys, dim = sizes
+        batches, heads, kv_heads, queries, keys, *_ = sizes
+        dim = columns_of(sizes, name)
         self.heads, self.rows = (kv_heads, keys) if name in KEYS else (heads, queries)
         self.batches, self.dim, self.row = batches, dim, dim + gap
         if heads_inside:  # (B, N, H, d)
@@ -82,17 +88,17 @@ class Case:
     def __init__(self, sizes, contract, operation=0, causal=False):
         self.sizes, self.contract, self.operation, self.causal = sizes, contract, operation, causal
         self.inputs, self.outputs = ARGUMENTS[operation]
-        batches, heads, kv_heads, queries, keys, dim = sizes
-        count = {name: batches * (kv_heads * keys if name in KEYS else heads * queries) * dim
+        batches, heads, kv_heads, queries, keys, *_ = sizes
+        count = {name: batches * (kv_heads * keys if name in KEYS else heads * queries) * columns_of(sizes, name)
                  for name in self.inputs + self.outputs}
         self.values = {name: numbers(count[name], seed) for seed, name in enumerate(self.inputs)}
         self.count = count
 
     def by_seq(self, folder, lse=False):
         """Bytes of every output, and of lse."""
-        batches, heads, kv_heads, queries, keys, dim = self.sizes
+        batches, heads, kv_heads, queries, keys, dim, *_ = self.sizes
         header = struct.pack("<16i", -2, self.operation, int(self.causal), 0, batches, heads, kv_heads, queries, keys,
-                             dim, dim, 0, 0, 0, 0, 0)
+                             dim, columns_of(self.sizes, "v"), 0, 0, 0, 0, 0)
         each = {name: self.count[name] // batches for name in self.inputs + self.outputs}
         body = b"".join(self.values[name][b * each[name]:(b + 1) * each[name]].tobytes()
                         for b in range(batches) for name in self.inputs)
@@ -190,6 +196,49 @@ class BytesTest(LibraryTest):
                             self.assertEqual(found, expected)
                         if exact and operation == 0:
                             self.assertEqual(bytes(sums), lse)
+
+    def test_values_of_other_columns(self):
+        """Forward and backward, with any strides, and checked."""
+        for sizes, operation in itertools.product(((2, 4, 2, 33, 70, 20, 48), (1, 2, 1, 5, 40, 192, 128)), (0, 1)):
+            case = Case(sizes, "f32", operation, causal=True)
+            expected, lse = case.by_seq(self.folder, lse=operation == 0)
+            for gap, heads_inside in ((0, False), (3, True)):
+                with self.subTest(sizes=sizes, operation=operation, gap=gap):
+                    call = case.call(gap, heads_inside)
+                    sums = (ctypes.c_float * (len(lse or b"") // 4))()
+                    call.lse = ctypes.addressof(sums) if operation == 0 else None
+                    library.check(call)
+                    library.run(call)
+                    self.assertEqual(case.results(), expected)
+                    self.assertEqual(bytes(sums), lse or b"")
+                    self.assertFalse(any(rows.touched_between() for rows in case.rows.values()))
+            v = case.rows["v"]
+            v.data[max(v.places()) + v.dim - 1] = math.nan
+            with self.assertRaisesRegex(library.Error, rf"V, .*column {v.dim - 1}: .*need a finite number"):
+                library.check(call)
+        for contract in ("fixed", "fixed16", "bf16", "fp16"):
+            with self.assertRaisesRegex(library.Error, f"under the contract {contract}: only f32 takes another d_v"):
+                library.plan(Case(sizes, contract).call())
+
+    def test_values_of_other_columns_by_lengths(self):
+        lengths, sizes = (70, 1, 33), (3, 4, 2, 5, 70, 24, 40)
+        wanted = Case(sizes, "f32", causal=True)
+        packed = (ctypes.c_int32 * 3)(*lengths)
+        call = wanted.call()
+        call.lengths = ctypes.addressof(packed)
+        library.run(call)
+        for batch, length in enumerate(lengths):
+            one = Case((1, 4, 2, 5, length, 24, 40), "f32", causal=True)
+            for name in ("q", "k", "v"):
+                rows, mine = wanted.rows[name], wanted.rows[name].dim
+                kept = length if name in KEYS else 5
+                one.values[name] = array.array("f")
+                for head in range(rows.heads):
+                    at = batch * rows.batch + head * rows.head
+                    one.values[name].extend(rows.data[at:at + kept * mine])
+            library.run(one.call())
+            each = len(wanted.results()["o"]) // 3
+            self.assertEqual(wanted.results()["o"][batch * each:(batch + 1) * each], one.results()["o"])
 
     def test_gradients_from_the_forward_call(self):
         for contract in ("f32", "bf16", "fp16"):

@@ -15,7 +15,8 @@ from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest
                       floats, generated, hw4, run)
 
 FIELDS = {"version": -2, "operation": 0, "mask": 0, "element": 0, "B": 2, "heads": 4, "key-value heads": 2, "N_q": 3,
-          "N_k": 5, "d": 4, "d_v": 4, "window": 0, **{f"field {place}": 0 for place in range(12, 16)}}
+          "N_k": 5, "d": 4, "d_v": 4, "window": 0, "scale": 0, "scale's second": 0, "lengths": 0,
+          "field 15": 0}
 PLACES = list(FIELDS)
 # B, heads, key-value heads, N_q, N_k, d
 SHAPES = ((1, 1, 1, 1, 1, 1), (2, 1, 1, 3, 5, 4), (2, 4, 2, 33, 33, 7), (1, 6, 1, 5, 70, 33), (3, 3, 3, 65, 1, 32),
@@ -49,6 +50,17 @@ class LongHeaderTest(CliTest):
                    "--kind", kind, "--seed", "3", *options, path)
         self.assertEqual(done.returncode, OK, done.stderr)
         return path
+
+    def refused(self, content, wanted, *options):
+        """By hw4 and seq, in one line; an output that is there survives."""
+        path = self.file(content)
+        self.out.write_bytes(OLD_OUTPUT)
+        before = self.folder()
+        for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
+            done = run(program, *more, *options, path, self.out)
+            self.assertEqual(done.returncode, BAD_DATA, done.stderr)
+            self.assert_one_message(done.stderr, path, wanted, program)
+            self.assertEqual(self.folder(), before)
 
 
 class ComputedTest(LongHeaderTest):
@@ -99,18 +111,86 @@ class ComputedTest(LongHeaderTest):
         self.assert_refuses_input(bytes(data), wanted)
 
 
-class RefusedTest(LongHeaderTest):
-    def refused(self, content, wanted, *options):
-        """By hw4 and seq, in one line; an output that is there survives."""
-        path = self.file(content)
-        self.out.write_bytes(OLD_OUTPUT)
-        before = self.folder()
-        for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
-            done = run(program, *more, *options, path, self.out)
-            self.assertEqual(done.returncode, BAD_DATA, done.stderr)
-            self.assert_one_message(done.stderr, path, wanted, program)
-            self.assertEqual(self.folder(), before)
+class ColumnsTest(LongHeaderTest):
+    """d_v other than d."""
+    CASES = (((2, 4, 2, 33, 70, 20), "48"), ((2, 4, 2, 33, 70, 48), "20"), ((1, 1, 1, 5, 600, 192), "128"),
+             ((3, 1, 1, 40, 40, 1), "3"))
 
+    def test_every_cpu_kernel(self):
+        for number, (shape, columns) in enumerate(self.CASES):
+            for more in ((), ("--backward",), ("--element", "bf16"), ("--backward", "--causal", "--scale", "0.3")):
+                path = self.generated(shape, "--value-dim", columns, *more, name=f"{number}{''.join(more)}.in")
+                for kernel in kernels("cpu", "f32", "backward" if "--backward" in more else "forward"):
+                    with self.subTest(shape=shape, more=more, kernel=kernel):
+                        self.assert_computes(path, "--kernel", kernel, "--threads", "3")
+                done = run("compare", "--exact", "float32", "--atol", "0.02" if "bf16" in more else "1e-3", path,
+                           self.out)
+                self.assertEqual(done.returncode, OK, done.stdout)
+
+    def test_gzip_pipes_and_arrays(self):
+        path = self.generated((1, 1, 1, 9, 30, 6), "--value-dim", "10")
+        want = by_seq(path)
+        self.assertEqual(len(want), 4 * 9 * 10)
+        self.assert_computes(self.file(gzip.compress(path.read_bytes()), "case.gz"))
+        self.assert_same_bytes(self.out.read_bytes(), want)
+        data, names = path.read_bytes()[64:], []
+        for name, rows, columns in (("q", 9, 6), ("k", 30, 6), ("v", 30, 10)):
+            head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': (1, {rows}, {columns}), }}".ljust(117) + "\n"
+            names += [f"--{name}", self.file(b"\x93NUMPY\1\0" + struct.pack("<H", 118) + head.encode() +
+                                            data[:4 * rows * columns], f"{name}.npy")]
+            data = data[4 * rows * columns:]
+        out = self.dir / "o.npy"
+        self.assertEqual(hw4(*names, out).returncode, OK)
+        self.assert_same_bytes(out.read_bytes()[-len(want):], want)
+        self.assertIn(b"'shape': (1, 9, 10)", out.read_bytes())
+
+    def test_other_contracts_refuse_it(self):
+        path = self.generated((1, 1, 1, 9, 30, 6), "--value-dim", "10")
+        for contract in contracts():
+            if contract != "f32":
+                self.refused(path.read_bytes(), rf"has d = 6 and d_v = 10, need the same under the contract {contract}: only "
+                             "f32 takes another d_v$", "--contract", contract)
+
+
+class LengthsTest(LongHeaderTest):
+    SHAPE, LENGTHS = (4, 4, 2, 5, 1100, 32), (1100, 1, 64, 700)
+
+    def test_a_batch_is_that_of_its_keys_alone(self):
+        """Whatever follows them. Every kernel, forward and with rows that see no key."""
+        B, heads, kv_heads, N_q, N_k, d = self.SHAPE
+        for more in ((), ("--causal",), ("--causal", "--window", "40"), ("--element", "fp16")):
+            path = self.generated(self.SHAPE, "--lengths", ",".join(map(str, self.LENGTHS)), *more,
+                                  name=f"case{''.join(more)}.in")
+            data, item = path.read_bytes(), 2 if "fp16" in more else 4
+            self.assertEqual(struct.unpack_from("<4i", data, 64), self.LENGTHS)
+            for kernel in kernels("cpu", "f32"):
+                with self.subTest(more=more, kernel=kernel):
+                    self.assert_computes(path, "--kernel", kernel, "--threads", "40")  # which divide the keys
+            got, start, each = self.out.read_bytes(), 80, 4 * N_q * d * item
+            for batch, length in enumerate(self.LENGTHS):
+                q, rows = data[start:start + each], data[start + each:start + each + 2 * kv_heads * N_k * d * item]
+                kept = b"".join(rows[at:at + length * d * item] for at in range(0, len(rows), N_k * d * item))
+                alone = bytearray(data[:64])
+                for place, value in ((4, 1), (8, length), (14, 0)):
+                    struct.pack_into("<i", alone, 4 * place, value)
+                want = by_seq(self.file(bytes(alone) + q + kept, f"{batch}{''.join(more)}.in"))
+                self.assert_same_bytes(got[batch * each:(batch + 1) * each], want)
+                start += each + len(rows)
+            done = run("compare", "--exact", "float32", "--atol", "0.01" if item == 2 else "1e-4", path, self.out)
+            self.assertEqual(done.returncode, OK, done.stdout)
+
+    def test_refusals(self):
+        data = bytearray(self.generated(self.SHAPE, "--lengths", "7").read_bytes())
+        self.refused(bytes(data), "asks for forward with lengths, which the contract fixed lacks$", "--contract", "fixed")
+        for length in (0, -1, 1101):
+            struct.pack_into("<i", data, 72, length)
+            for content in (bytes(data), gzip.compress(data)):
+                self.refused(content, rf"lengths: batch 2 has {length} keys, need 1 to N_k = 1100$")
+        self.refused(bytes(data[:70]), "got 70: ends in the lengths$")
+        self.refused(gzip.compress(data[:70]), "ends in the lengths of its batches$|cannot hold them$")
+
+
+class RefusedTest(LongHeaderTest):
     def refused_field(self, name, value, need):
         with self.subTest(field=name, value=value):
             self.refused(header(**{name: value}) + bytes(data_bytes()),
@@ -121,11 +201,11 @@ class RefusedTest(LongHeaderTest):
         for name, value, need in (("operation", 2, r"need 0 \(forward\) or 1 \(backward\)"),
                                   ("mask", -1, r"need 0 \(none\) or 1 \(causal\)"),
                                   ("element", 3, r"need 0 \(float32\), 1 \(bf16\) or 2 \(fp16\)"),
-                                  ("key-value heads", 3, "need a number that divides heads = 4"), ("d_v", 5, "need d = 4"),
-                                  *((name, 0, "need at least 1") for name in ("B", "heads", "N_q", "N_k", "d")),
+                                  ("key-value heads", 3, "need a number that divides heads = 4"),
+                                  *((name, 0, "need at least 1") for name in ("B", "heads", "N_q", "N_k", "d", "d_v")),
                                   ("window", -1, "need at least 1, or 0 for none"),
                                   ("window", 3, "need 0, or the causal mask"),
-                                  *((f"field {place}", 1, "need 0") for place in range(14, 16))):
+                                  ("lengths", 2, "need 0, or 1 where lengths follow"), ("field 15", 1, "need 0")):
             self.refused_field(name, value, need)
         for value in (-1, -3, -2**31):
             self.refused(header(version=value) + bytes(data_bytes()), rf"header: B = {value}, need at least 1")
@@ -179,7 +259,8 @@ class GenerateTest(LongHeaderTest):
         shaped = ("--shape", "2,4,3")
         for args in (("--heads", "0"), ("--heads", "4,3"), ("--heads", "4,8"), ("--heads", "4,2,1"), ("--heads", ""),
                      ("--heads", "4,"), ("--heads", "-4"), ("--keys", "0"), ("--keys", ""), ("--keys", "2147483648"),
-                     ("--heads", "2147483647", "--keys", "2147483647"), ("--causal=1",), ("--long=1",)):
+                     ("--heads", "2147483647", "--keys", "2147483647"), ("--value-dim", "0"), ("--value-dim", ""),
+                     ("--lengths", "0"), ("--lengths", "5"), ("--lengths", "4,4,4"), ("--lengths", ""), ("--causal=1",), ("--long=1",)):
             with self.subTest(args=args):
                 done = run("generate", *shaped, *args, path)
                 self.assertEqual(done.returncode, USAGE, done.stderr)

@@ -41,7 +41,7 @@ def setUpModule():
 
 def chosen_cases():
     """The most work first, so that the processors are done at the same time."""
-    cases = select(read_cases(TABLE), ["t01", "t02", "e*", "c01", "c0[4-9]", "c[1-9]*", "g*", "h*", "w*"])
+    cases = select(read_cases(TABLE), ["t01", "t02", "e*", "c01", "c0[4-9]", "c[1-9]*", "g*", "h*", "w*", "v*", "k*"])
     return sorted((case for case in cases if not SANITIZED or case.flops < MOST_FLOPS_SANITIZED),
                   key=lambda case: -case.flops)
 

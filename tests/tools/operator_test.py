@@ -105,6 +105,32 @@ class OperatorTest(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(0)
 
+    def test_values_of_other_columns(self):
+        """On every device the bytes of the CPU, gradients near those of PyTorch in float64, and under compile."""
+        for dim, columns in ((20, 48), (192, 128)):
+            q, k, v, d_o = (torch.randn(2, heads, rows, n) for heads, rows, n in (
+                (4, 33, dim), (2, 70, dim), (2, 70, columns), (4, 33, columns)))
+            wanted = None
+            for device in devices():
+                leaves = [t.detach().to(device).requires_grad_() for t in (q, k, v)]
+                o = hw4.attention(*leaves, causal=True)
+                o.backward(d_o.to(device))
+                found = [o.detach(), *(leaf.grad for leaf in leaves)]
+                wanted = wanted or found
+                self.assertTrue(all(map(same, found, wanted)), device)
+                with torch.no_grad():
+                    lengths = torch.tensor([70, 40])
+                    step = [hw4.decode(t[0], t[1], t[2], lengths) for t in (leaves, [leaf.cpu() for leaf in leaves])]
+                    self.assertTrue(same(*step))
+            exact = [t.double().requires_grad_() for t in (q, k, v)]
+            in_float64(*exact, causal=True).backward(d_o.double())
+            for got, leaf in zip(wanted[1:], exact):
+                torch.testing.assert_close(got.cpu().double(), leaf.grad, atol=1e-4, rtol=1e-4)
+            compiled = torch.compile(lambda *t: hw4.attention(*t, causal=True), backend="eager", fullgraph=True)
+            self.assertTrue(same(compiled(q, k, v), wanted[0]))
+        with self.assertRaisesRegex(ValueError, "only f32 takes another d_v"):
+            hw4.attention(q, k, v, contract="fixed16")
+
     def test_one_result_on_every_device(self):
         for shape in SHAPES:
             for contract in EXACT:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -53,11 +54,25 @@ TEST(CaseHeader, OfVersion2SaysAll) {
 }
 
 TEST(CaseHeader, IsWrittenAsItIsRead) {
-    for (const std::vector<int32_t>& fields : {good(), with(1, 1), with(2, 1), with(3, 1), with(3, 2), with(8, kMost)})
+    for (const std::vector<int32_t>& fields : {good(), with(1, 1), with(2, 1), with(3, 1), with(3, 2), with(8, kMost),
+                                               with(10, 1), with(10, 7), with(14, 1)})
         EXPECT_EQ(header_of(parse_header("a.in", bytes_of(fields)).problem, true), bytes_of(fields));
     EXPECT_EQ(header_of(parse_header("a.in", bytes_of(good())).problem), bytes_of(good()));
     EXPECT_EQ(header_of(Problem(2, 3, 4)), bytes_of({2, 3, 4}));
     EXPECT_EQ(header_of(Problem(2, 3, 4), true), bytes_of({-2, 0, 0, 0, 2, 1, 1, 3, 3, 4, 4, 0, 0, 0, 0, 0}));
+}
+
+TEST(CaseHeader, HasTwoNumbersOfColumnsAndLengths) {
+    for (const int32_t d_v : {5, 20}) {
+        const CaseHeader header = parse_header("a.in", bytes_of(with(10, d_v)));
+        EXPECT_EQ(header.problem.dim, std::max(6, d_v));
+        EXPECT_EQ(header.problem.key_dim(), 6);
+        EXPECT_EQ(header.problem.value_dim(), d_v);
+        EXPECT_EQ(file_bytes(header), static_cast<Wide>(64 + 4 * 3 * (6 * (20 + 14) + d_v * 14)));
+    }
+    const CaseHeader header = parse_header("a.in", bytes_of(with(14, 1)));
+    EXPECT_TRUE(header.problem.by_lengths);
+    EXPECT_EQ(header.bytes, 64u + 4 * 3);
 }
 
 TEST(CaseHeader, RefusesWhatIsNotKnown) {
@@ -76,10 +91,9 @@ TEST(CaseHeader, RefusesFieldsThatDoNotAgree) {
     EXPECT_EQ(refusal(with(6, 3)), bad("key-value heads = 3, need a number that divides heads = 4 (offset 24)"));
     EXPECT_EQ(refusal(with(6, 8)), bad("key-value heads = 8, need a number that divides heads = 4 (offset 24)"));
     EXPECT_EQ(refusal(with(6, 1)), Failure{});
-    EXPECT_EQ(refusal(with(10, 5)), bad("d_v = 5, need d = 6 (offset 40)"));
-    for (size_t place = 14; place < 16; ++place)
-        EXPECT_EQ(refusal(with(place, 1)),
-                  bad("field " + std::to_string(place) + " = 1, need 0 (offset " + std::to_string(4 * place) + ")"));
+    EXPECT_EQ(refusal(with(10, 65537)), bad("d_v = 65537, need d = 6, or both at most 65536 (offset 40)"));
+    EXPECT_EQ(refusal(with(14, 2)), bad("lengths = 2, need 0, or 1 where lengths follow (offset 56)"));
+    EXPECT_EQ(refusal(with(15, 1)), bad("field 15 = 1, need 0 (offset 60)"));
 }
 
 } // namespace

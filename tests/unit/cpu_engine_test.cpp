@@ -181,6 +181,26 @@ TEST_P(EachKernel, TakesTheLastRowsFirstUnderAMask) {
     EXPECT_EQ(done, (std::vector<int64_t>{3, rows, rows}));
 }
 
+// Few rows against many keys, which the threads divide: whole and ragged parts, one group and several, references that
+// are raised early, late and everywhere, first tiles that are low, windows.
+TEST_P(EachFloatKernel, DividesTheKeysOfFewRows) {
+    std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
+    for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
+    for (const Sizes& sizes :
+         {Sizes{1, 1, 1, 1, 1025}, Sizes{1, 2, 1, 5, 1700}, Sizes{2, 1, 1, 16, 513}, Sizes{1, 1, 1, 13, 1200}})
+        for (const Mask mask : kEveryMask)
+            for (const Distribution& values : kinds) {
+                Problem problem = sizes.problem();
+                problem.mask = mask;
+                const AttentionCase& test = reference_case(problem, values, 12, contract());
+                EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 16))) << test.name;
+                if (mask == Mask::none) continue;
+                problem.window = 700;
+                const AttentionCase& near = reference_case(problem, values, 13, contract());
+                EXPECT_TRUE(same_bytes(near.expected, attend(GetParam(), near, 16))) << near.name;
+            }
+}
+
 TEST_P(EachKernel, TakesLargeDimensions) {
     const int64_t dim = &contract() == &kF32 ? 1000 : fixed::kMostColumns;
     const AttentionCase test({1, 40, dim}, CaseKind::uniform, 2, contract());

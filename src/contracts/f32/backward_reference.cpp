@@ -61,10 +61,10 @@ HW4_FMA_CLONES void add_products(float factor, const float* row, float* chain, i
 class Gradients {
 public:
     explicit Gradients(const UnitOperands& unit)
-        : unit_(unit), d_(unit.dim), n_(unit.keys), scale_(scale_for(d_, unit.scale)),
-          g_(gradient_scale_for(d_, unit.scale)), k_(unit.in[1]), v_(unit.in[2]), kt_(transposed(k_, n_, d_)),
-          vt_(transposed(v_, n_, d_)), p_(zeros(kSegmentRows, n_)), ds_(p_), scratch_(zeros(1, n_)),
-          chain_(zeros(1, d_)), group_(chain_), total_(chain_), dk_(zeros(n_, d_)), dv_(dk_) {}
+        : unit_(unit), d_(unit.dim), n_(unit.keys), scale_(scale_for(unit.key_dim(), unit.scale)),
+          g_(gradient_scale_for(unit.key_dim(), unit.scale)), k_(unit.in[1]), v_(unit.in[2]),
+          kt_(transposed(k_, n_, d_)), vt_(transposed(v_, n_, d_)), p_(zeros(kSegmentRows, n_)), ds_(p_),
+          scratch_(zeros(1, n_)), chain_(zeros(1, d_)), group_(chain_), total_(chain_), dk_(zeros(n_, d_)), dv_(dk_) {}
 
     void compute() {
         for (int64_t h = 0; h < unit_.group; ++h) add_head(forward(h));

@@ -86,7 +86,7 @@ void f32_forward(const UnitOperands& unit) {
     const auto [q, k, v] = std::tuple(unit.in[0], unit.in[1], unit.in[2]);
     float* out = unit.out[0];
     const int64_t d = unit.dim;
-    const Scale scale = scale_for(d, unit.scale);
+    const Scale scale = scale_for(unit.key_dim(), unit.scale);
     const std::vector<float> kt = transpose_in_tiles(k, unit.keys, d);
     for (int64_t first_row = 0; first_row < unit.queries; first_row += kQueryBlock) {
         std::vector<Row> rows(static_cast<size_t>(std::min<int64_t>(kQueryBlock, unit.queries - first_row)), Row(d));

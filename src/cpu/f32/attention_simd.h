@@ -46,6 +46,7 @@ struct Attention {
         alignas(64) float bias[kRows];
         alignas(64) float floor[kRows];
         alignas(64) float raise_above[kRows];
+        alignas(64) float largest[kRows]; // scores of the last tile
         alignas(64) float lanes[kSumLanes][kRows];
     };
     static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
@@ -257,11 +258,11 @@ struct Attention {
 
     // Rows whose largest score is not covered get a new reference; rare, so one row at a time. `columns` is how many
     // of o there are by now: at the start of a segment none.
-    static void raise_references(Group& group, const float* tile_max, float* o, int64_t columns, Scale scale) {
+    static void raise_references(Group& group, float* o, int64_t columns, Scale scale) {
         for (int row = 0; row < kRows; ++row) {
             const Reference reference = reference_of(group, row);
-            if (reference.covers(tile_max[row])) continue;
-            const Reference raised = reference_at(tile_max[row], scale);
+            if (reference.covers(group.largest[row])) continue;
+            const Reference raised = reference_at(group.largest[row], scale);
             const float alpha = rescale_factor(reference, raised, scale);
             scale_row(&group.lanes[0][0], kSumLanes, row, alpha);
             scale_row(o, columns, row, alpha);
@@ -272,15 +273,14 @@ struct Attention {
 
     // Raises references where the scores ask for it.
     static HW4_INLINE void meet_scores(Group& group, const float* s, int keys, float* o, int64_t columns, Scale scale) {
-        alignas(64) float tile_max[kRows];
         bool covered = true;
         for (int r = 0; r < kRows; r += V::kWidth) {
             V m = V::load(s + r);
             for (int j = 1; j < keys; ++j) m = larger(m, V::load(s + j * kRows + r));
-            m.store(tile_max + r);
+            m.store(group.largest + r);
             covered = covered && !any_above(m, V::load(group.raise_above + r));
         }
-        if (!covered) raise_references(group, tile_max, o, columns, scale);
+        if (!covered) raise_references(group, o, columns, scale);
     }
 
     // Which weights of a tile count, by key and row: all of them.
@@ -440,38 +440,46 @@ struct Attention {
     // A group begins with a whole segment.
     static HW4_INLINE int64_t segment_start(int64_t key) { return key / kSegmentKeys * kSegmentKeys; }
 
+    static GroupRows rows_of(const RowBlock& block, const Workspace& w, int64_t group) {
+        const int64_t dim = block.dim;
+        const int64_t first = group * kRows;
+        const int64_t rows = block.rows - first < kRows ? block.rows - first : kRows;
+        return {static_cast<const float*>(block.q) + first * dim,
+                rows,
+                is_long(dim) ? w.qt : w.qt + first * dim,
+                w.o + first * padded_dim(dim),
+                w.total + first * padded_dim(dim),
+                block.sees(first),
+                block.sees(first + rows - 1),
+                block.window,
+                block.from(first),
+                block.from(first + rows - 1)};
+    }
+
+    static void start_groups(const RowBlock& block, const Workspace& w) {
+        for (int64_t g = 0; g < groups_of(block.rows); ++g) {
+            start_group(w.groups[g], rows_of(block, w, g).total, padded_dim(block.dim));
+            if (!is_long(block.dim)) pack_queries(rows_of(block, w, g), 0, block.dim);
+        }
+    }
+
+    static void pack_tile(const Tile& tile, int64_t dim, const Workspace& w) {
+        if (is_long(dim)) return;
+        pack_keys(tile, 0, dim, w.kt);
+        pack_values(tile, 0, dim, w.v);
+    }
+
     static void attend(const RowBlock& block, float* workspace) {
         const Workspace w(workspace, block.rows, block.dim);
         const int64_t dim = block.dim;
-        const int64_t padded = padded_dim(dim);
         const int64_t groups = groups_of(block.rows);
-        const auto rows_of = [&](int64_t g) -> GroupRows {
-            const int64_t first = g * kRows;
-            const int64_t rows = block.rows - first < kRows ? block.rows - first : kRows;
-            return {static_cast<const float*>(block.q) + first * dim,
-                    rows,
-                    is_long(dim) ? w.qt : w.qt + first * dim,
-                    w.o + first * padded,
-                    w.total + first * padded,
-                    block.sees(first),
-                    block.sees(first + rows - 1),
-                    block.window,
-                    block.from(first),
-                    block.from(first + rows - 1)};
-        };
-        for (int64_t g = 0; g < groups; ++g) {
-            start_group(w.groups[g], rows_of(g).total, padded);
-            if (!is_long(dim)) pack_queries(rows_of(g), 0, dim);
-        }
+        start_groups(block, w);
         const int64_t most_seen = block.sees(block.rows - 1);
         for (int64_t j = segment_start(block.from(0)); j < most_seen; j += kKeyTile) {
             const Tile tile(block, j, most_seen);
-            if (!is_long(dim)) {
-                pack_keys(tile, 0, dim, w.kt);
-                pack_values(tile, 0, dim, w.v);
-            }
+            pack_tile(tile, dim, w);
             for (int64_t g = 0; g < groups; ++g) {
-                const GroupRows rows = rows_of(g);
+                const GroupRows rows = rows_of(block, w, g);
                 if (j < segment_start(rows.first_from)) continue;
                 if (rows.most_seen == most_seen)
                     attend_tile(w.groups[g], rows, w, tile, dim, block.scale);
@@ -479,10 +487,82 @@ struct Attention {
                     attend_tile(w.groups[g], rows, w, Tile(block, j, rows.most_seen), dim, block.scale);
             }
         }
-        for (int64_t g = 0; g < groups; ++g)
-            store_rows(w.groups[g], rows_of(g).total, rows_of(g).rows, dim,
-                       static_cast<float*>(block.out) + g * kRows * dim,
+        for (int64_t g = 0; g < groups; ++g) {
+            const GroupRows rows = rows_of(block, w, g);
+            store_rows(w.groups[g], rows.total, rows.rows, dim, static_cast<float*>(block.out) + g * kRows * dim,
                        block.statistics == nullptr ? nullptr : block.statistics + g * kRows);
+        }
+    }
+
+    // A group and the next tile of a part; `rows` are the group's. Rows that do not exist have q = 0.
+    static void attend_part_tile(Group& group, const GroupRows& of_group, const Workspace& w, const Tile& tile,
+                                 int64_t index, int64_t dim, Scale scale, RowPart* rows) {
+        constexpr int64_t kStride = sizeof(RowPart) / sizeof(float);
+        static_assert(sizeof(RowPart) % sizeof(float) == 0 && kSumLanes % 4 == 0);
+        const bool raised_before = group.raised;
+        float before[2][kRows]; // M and origin
+        for (int row = 0; row < kRows; ++row) {
+            before[0][row] = group.M[row];
+            before[1][row] = group.origin[row];
+        }
+        group.raised = false;
+        clear(&group.lanes[0][0], kSumLanes * kRows);
+        attend_tile(group, of_group, w, tile, dim, scale);
+        for (int row = 0; row < of_group.rows; ++row) {
+            rows[row].largest[index] = group.largest[row];
+            rows[row].raised[index] = 1.0f;
+        }
+        for (int row = 0; row < of_group.rows && group.raised; ++row) {
+            const Reference after = reference_of(group, row);
+            const Reference from{before[0][row], before[1][row], 0.0f, 0.0f, 0.0f};
+            if (after.M != from.M || after.origin != from.origin)
+                rows[row].raised[index] = rescale_factor(from, after, scale);
+        }
+        group.raised = group.raised || raised_before;
+        const int64_t whole = of_group.rows / 4 * 4;
+        for (int64_t row = 0; row < whole; row += 4)
+            for (int lane = 0; lane < kSumLanes; lane += 4)
+                V::transpose4(group.lanes[lane] + row, kRows, rows[row].shares[index] + lane, kStride);
+        for (int64_t row = whole; row < of_group.rows; ++row)
+            for (int lane = 0; lane < kSumLanes; ++lane) rows[row].shares[index][lane] = group.lanes[lane][row];
+    }
+
+    // All groups take all tiles of the part: what a row does not see adds +0.
+    static void attend_part(const RowBlock& block, int64_t first_key, RowPart* rows, float* sums, float* workspace) {
+        const Workspace w(workspace, block.rows, block.dim);
+        const int64_t dim = block.dim;
+        const int64_t groups = groups_of(block.rows);
+        const int64_t most_seen = block.sees(block.rows - 1);
+        start_groups(block, w);
+        for (int64_t row = 0; row < groups * kRows; ++row) {
+            Group& group = w.groups[row / kRows];
+            const Reference start = row < block.rows ? rows[row].start : reference_at(0.0f, block.scale);
+            set_reference(group, static_cast<int>(row % kRows), start);
+            group.total_reference[row % kRows] = start;
+        }
+        for (int64_t j = first_key; j < first_key + kPartKeys && j < most_seen; j += kKeyTile) {
+            Tile tile(block, j, most_seen);
+            const bool ends_segment = tile.ends_segment;
+            tile.ends_segment = false; // so that the sums stay in memory
+            pack_tile(tile, dim, w);
+            const int64_t segment = (j - first_key) / kSegmentKeys;
+            for (int64_t g = 0; g < groups; ++g) {
+                const GroupRows of_group = rows_of(block, w, g);
+                RowPart* const parts = rows + g * kRows;
+                attend_part_tile(w.groups[g], of_group, w, tile, (j - first_key) / kKeyTile, dim, block.scale, parts);
+                if (!ends_segment) continue;
+                alignas(64) float factors[kRows];
+                take_factors(w.groups[g], factors, block.scale);
+                for (int row = 0; row < of_group.rows; ++row) {
+                    parts[row].rescale[segment] = factors[row];
+                    parts[row].end = reference_of(w.groups[g], row);
+                }
+                RowBlock to;
+                to.out = sums + segment * block.rows * dim;
+                to.dim = dim;
+                store_turned<V>(of_group.o, kRows, to, g * kRows, of_group.rows);
+            }
+        }
     }
 };
 

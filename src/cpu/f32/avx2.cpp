@@ -51,7 +51,8 @@ const BlockKernel& f32_avx2_blocks() {
     static constexpr BlockKernel blocks = {.supported = supported,
                                            .block_rows = Attention<Avx2>::kBlockRows,
                                            .workspace_floats = Attention<Avx2>::workspace_floats,
-                                           .attend = Attention<Avx2>::attend};
+                                           .attend = Attention<Avx2>::attend,
+                                           .attend_part = Attention<Avx2>::attend_part};
     return blocks;
 }
 

@@ -53,7 +53,8 @@ const BlockKernel& f32_avx512_blocks() {
     static constexpr BlockKernel blocks = {.supported = supported,
                                            .block_rows = Attention<Avx512>::kBlockRows,
                                            .workspace_floats = Attention<Avx512>::workspace_floats,
-                                           .attend = Attention<Avx512>::attend};
+                                           .attend = Attention<Avx512>::attend,
+                                           .attend_part = Attention<Avx512>::attend_part};
     return blocks;
 }
 

@@ -75,7 +75,8 @@ const BlockKernel& f32_generic_blocks() {
     static constexpr BlockKernel blocks = {.supported = [] { return true; },
                                            .block_rows = Attention<Generic>::kBlockRows,
                                            .workspace_floats = Attention<Generic>::workspace_floats,
-                                           .attend = Attention<Generic>::attend};
+                                           .attend = Attention<Generic>::attend,
+                                           .attend_part = Attention<Generic>::attend_part};
     return blocks;
 }
 

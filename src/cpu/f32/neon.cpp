@@ -54,7 +54,8 @@ const BlockKernel& f32_neon_blocks() {
     static constexpr BlockKernel blocks = {.supported = [] { return true; },
                                            .block_rows = Attention<Neon>::kBlockRows,
                                            .workspace_floats = Attention<Neon>::workspace_floats,
-                                           .attend = Attention<Neon>::attend};
+                                           .attend = Attention<Neon>::attend,
+                                           .attend_part = Attention<Neon>::attend_part};
     return blocks;
 }
 

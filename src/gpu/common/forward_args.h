@@ -99,7 +99,7 @@ inline ForwardArgs forward_args(const Launch& launch) {
     args.units = static_cast<uint32_t>(problem.units());
     args.group = Divisor(static_cast<uint32_t>(problem.heads / problem.kv_heads));
     args.dim = static_cast<int>(problem.dim);
-    args.scale = scale_for(problem.dim, problem.scale);
+    args.scale = scale_for(problem.key_dim(), problem.scale);
     args.scratch = launch.scratch;
     return args;
 }

@@ -102,7 +102,7 @@ Args args_of(const Launch& launch) {
     args.dq = half_forward::operand_of(launch.out[0]);
     args.dk = half_forward::operand_of(launch.out[1]);
     args.dv = half_forward::operand_of(launch.out[2]);
-    args.scale = gradient_scale_for(problem.dim, problem.scale);
+    args.scale = gradient_scale_for(problem.key_dim(), problem.scale);
     args.scratch = parts.of_kernel;
     return args;
 }

@@ -58,7 +58,7 @@ inline GradientArgs gradient_args(const Launch& launch, const RowFacts* rows) {
         args.dv = heads_of<float>(out[1], problem.kv_heads);
     }
     args.rows = rows;
-    args.scale = gradient_scale_for(problem.dim, problem.scale);
+    args.scale = gradient_scale_for(problem.key_dim(), problem.scale);
     return args;
 }
 

@@ -124,7 +124,7 @@ void launch(const Launch& launch, cudaStream_t stream) {
     args.dim = static_cast<int>(problem.dim);
     args.causal = problem.mask == Mask::causal;
     args.window = window_or_none(problem.window);
-    args.scale = scale_for(problem.dim, problem.scale);
+    args.scale = scale_for(problem.key_dim(), problem.scale);
     with_tile<E>(problem, [&](auto tile) {
         using T = decltype(tile);
         args.row_blocks = (args.group * args.queries + T::kRows - 1) / T::kRows;

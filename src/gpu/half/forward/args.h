@@ -60,7 +60,7 @@ inline Args args_of(const Launch& launch) {
     args.queries = launch.queries();
     args.keys = problem.keys;
     args.dim = padded_columns(problem.dim);
-    args.log2_scale = scale_for(problem.dim, problem.scale).c;
+    args.log2_scale = scale_for(problem.key_dim(), problem.scale).c;
     args.sight = sight_of(problem.mask, problem.queries, problem.keys);
     args.sight.first += launch.first_query * args.sight.more;
     args.q = operand_of(launch.in[0].from_row(launch.first_query));
