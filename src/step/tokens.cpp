@@ -73,8 +73,13 @@ void TokenFile::take_form(int bits) {
 
 uint32_t TokenFile::at(int64_t index) const {
     const unsigned char* const from = bytes_.data() + begin_ + static_cast<size_t>(index) * width_;
+    uint16_t narrow = 0;
     uint32_t token = 0;
-    std::memcpy(&token, from, width_); // little-endian, as every machine here is
+    if (width_ == sizeof narrow) {
+        std::memcpy(&narrow, from, sizeof narrow); // little-endian, as every machine here is
+        return narrow;
+    }
+    std::memcpy(&token, from, sizeof token);
     return token;
 }
 
