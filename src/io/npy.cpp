@@ -209,7 +209,8 @@ NpyTokens parse_npy_tokens(const std::string& path, const Bytes& header) {
     const auto name = words.value_of("descr");
     if (name != "'<u2'" && name != "'<u4'") bad_npy(path, "with elements " + shown(name) + ", need '<u2' or '<u4'");
     const auto tuple = words.value_of("shape");
-    const auto sizes = tuple && !tuple->empty() && tuple->front() == '(' ? sizes_in(*tuple, int64_t{1} << 48) : std::nullopt;
+    const auto sizes =
+        tuple && !tuple->empty() && tuple->front() == '(' ? sizes_in(*tuple, int64_t{1} << 48) : std::nullopt;
     if (!sizes || sizes->size() != 1) bad_npy(path, "of shape " + shown(tuple) + ", need (N,): one row of tokens");
     return {name == "'<u2'" ? 2 : 4, sizes->front()};
 }

@@ -12,7 +12,8 @@ constexpr double kTheta = 10000;
 } // namespace
 
 Pass::Pass(Machine& machine, const Configuration& settings, const Parameters& parameters, int64_t sequences)
-    : machine_(machine), model_(settings.model), all_(parameters) {
+    : machine_(machine), model_(settings.model), all_(parameters),
+      share_(static_cast<float>(1 / static_cast<double>(settings.batch * settings.context))) {
     const auto rows = static_cast<size_t>(sequences * settings.context);
     const auto width = static_cast<size_t>(model_.width);
     const auto hidden = static_cast<size_t>(model_.hidden);

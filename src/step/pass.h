@@ -44,6 +44,7 @@ private:
     Machine& machine_;
     const Model model_;
     const Parameters& all_;
+    const float share_; // of the global batch that a token is
     std::vector<Layer> layers_;
     Owned<float> rope_, last_, last_input_, last_factors_, logits_; // the last norm's and the head's
     Owned<float> dx_, narrow_, wide_, hidden_;                      // gradients on their way

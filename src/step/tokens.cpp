@@ -22,8 +22,7 @@ constexpr size_t kNpyStart = 10; // bytes that say how long the header is
 } // namespace
 
 int64_t start_of_sequence(int64_t seed, int64_t sequence, int64_t tokens, int64_t context) {
-    const PhiloxBlock drawn =
-        philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(sequence), kForSequences, 0);
+    const PhiloxBlock drawn = philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(sequence), kForSequences, 0);
     return static_cast<int64_t>(below(static_cast<uint64_t>(tokens - context), wide(drawn[0], drawn[1])));
 }
 
@@ -61,7 +60,8 @@ void TokenFile::take_form(int bits) {
     }
     begin_ = npy_header_bytes(path_, start);
     if (bytes_.size() < begin_) throw Error(ExitCode::bad_data, path_ + ": header truncated (.npy)");
-    const NpyTokens form = parse_npy_tokens(path_, Bytes(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(begin_)));
+    const NpyTokens form =
+        parse_npy_tokens(path_, Bytes(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(begin_)));
     width_ = static_cast<size_t>(form.bytes);
     count_ = form.count;
     const size_t wanted = begin_ + static_cast<size_t>(count_) * width_;
@@ -110,8 +110,7 @@ Tokens TokenFile::sequences(const Configuration& settings, int64_t step, int64_t
     tokens.sequences = count;
     tokens.context = settings.context;
     for (int64_t i = first; i < first + count; ++i) {
-        const int64_t start =
-            start_of_sequence(settings.seed, step * settings.batch + i, count_, settings.context);
+        const int64_t start = start_of_sequence(settings.seed, step * settings.batch + i, count_, settings.context);
         for (int64_t place = start; place < start + settings.context; ++place) {
             tokens.inputs.push_back(static_cast<int32_t>(at(place)));
             tokens.targets.push_back(static_cast<int32_t>(at(place + 1)));

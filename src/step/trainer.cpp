@@ -20,8 +20,8 @@ Owned<float> zeros(Machine& machine, size_t count) {
 
 void refuse_infinite(int64_t t, const char* what, double value) {
     if (!std::isfinite(value))
-        throw Error(ExitCode::bad_data, "step " + std::to_string(t) + ": the " + what + " is " + text_of(value) +
-                                            ", need a finite number: the step is not taken");
+        throw Error(ExitCode::bad_data, "step " + std::to_string(t) + ": the " + what +
+                                            " is not a finite number, so the step is not taken");
 }
 
 } // namespace
