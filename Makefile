@@ -188,7 +188,7 @@ RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 # The code that works on every number is optimised in full, and linked first: of an inline function that several objects
 # have, the linker takes the first. The rest compiles in half the time.
-HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
+HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) $(STEP) src/problem/domain.cpp src/problem/element.cpp \
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
     $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
     $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,reference tokens weights),$(STEP))
@@ -332,6 +332,10 @@ $(BUILD)/src/cpu/fixed/amx.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bw -ma
 $(BUILD)/src/cpu/half/amx.cpp.o: private FILE_FLAGS := -mavx512f -mamx-tile -mamx-bf16
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
+$(BUILD)/src/step/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma -fno-math-errno
+$(BUILD)/src/step/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mfma -fno-math-errno
+# A root is an instruction, which becomes a vector of roots.
+$(BUILD)/src/step/generic.cpp.o: private FILE_FLAGS := -fno-math-errno
 # Headers that most files include are compiled once for each level of optimisation; g++ takes them at that level alone. A
 # file names what it includes all the same: make lint compiles without them.
 STANDARD_HEADERS := algorithm array atomic chrono cmath condition_variable cstdint cstdio cstring functional map memory \

@@ -98,9 +98,9 @@ HW4_INLINE T row_sum(int64_t columns, const Term& term) {
     T sum = 0;
     for (int64_t segment = 0; segment < columns; segment += kRowSegment) {
         T chain[kRowChains] = {};
-        for (int64_t e = segment; e < columns && e < segment + kRowSegment; ++e) {
-            T& own = chain[e % kRowChains];
-            own = term(e, own);
+        for (int64_t first = segment; first < columns && first < segment + kRowSegment; first += kRowChains) {
+            const int64_t count = columns - first < kRowChains ? columns - first : kRowChains;
+            for (int64_t c = 0; c < count; ++c) chain[c] = term(first + c, chain[c]);
         }
         sum = sum + close_chains(chain);
     }
