@@ -312,7 +312,7 @@ $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	$(Q)cp $< $@
 endif
 
-$(BIN)/seq: $(call objects,$(CONTRACTS) $(COMMON) $(STEP) src/run/case_files.cpp src/run/case_options.cpp seq.cpp)
+$(BIN)/seq: $(call objects,$(CONTRACTS) $(COMMON) $(STEP) $(RANKS) src/run/case_files.cpp src/run/case_options.cpp seq.cpp)
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp judge/exact_values.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:

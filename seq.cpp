@@ -14,6 +14,7 @@
 #include "src/base/version.h"
 #include "src/contracts/contract.h"
 #include "src/problem/domain.h"
+#include "src/ranks/launched.h"
 #include "src/run/case_files.h"
 #include "src/step/reference.h"
 #include "src/step/training.h"
@@ -74,7 +75,10 @@ int train(int argc, char** argv) {
     const hw4::step::TrainingRequest request = hw4::step::parse_training(argc, argv, {});
     if (request.action == hw4::Action::help) std::fputs(hw4::step::training_help("seq", "").c_str(), stdout);
     if (request.action == hw4::Action::version) print_version();
-    if (request.action == hw4::Action::run) hw4::step::run_training(request, "seq", 1, hw4::step::make_reference);
+    if (request.action == hw4::Action::run) {
+        hw4::OneRank alone;
+        hw4::step::run_training(request, "seq", 1, alone, hw4::step::make_reference);
+    }
     return 0;
 }
 

@@ -189,6 +189,8 @@ CheckpointReader::CheckpointReader(const std::string& name) : path_(name) {
 
 CheckpointReader::~CheckpointReader() = default;
 
+std::string CheckpointReader::crc32() const { return header_->take("crc32"); }
+
 void CheckpointReader::read(const PutFloats& put) const {
     std::vector<float> part(kPart);
     uint64_t crc = ::crc32_z(0, nullptr, 0);

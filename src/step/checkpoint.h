@@ -39,6 +39,7 @@ public:
     ~CheckpointReader();
 
     const TrainingState& state() const { return state_; }
+    std::string crc32() const; // of the numbers
     // Throws Error (bad_data) where the numbers do not have their CRC-32.
     void read(const PutFloats& put) const;
 

@@ -56,6 +56,7 @@ void Pass::linear(size_t place, const float* x, const float* residual, float* y)
 void Pass::linear_back(size_t place, const float* x, const float* dy, float* dx) {
     const Parameter& w = all_.list[place];
     machine_.linear_weights(dy, x, gradient_of(place), tokens_->sequences, tokens_->context, w.columns, w.rows);
+    say_written(place);
     machine_.linear_back(dy, of(place), dx, tokens_->rows(), w.columns, w.rows);
 }
 
@@ -65,6 +66,7 @@ void Pass::norm(size_t place, const float* x, float* y, float* factors) {
 
 void Pass::norm_back(size_t place, const float* x, const float* factors, const float* dy) {
     machine_.norm_gain(x, factors, dy, gradient_of(place), tokens_->sequences, tokens_->context, model_.width);
+    say_written(place);
     machine_.norm_back(x, of(place), factors, dy, dx_.get(), tokens_->rows(), model_.width);
 }
 
@@ -98,10 +100,12 @@ void Pass::backward_layer(size_t index) {
     norm_back(places.attention_norm, layer.x.get(), layer.attention_factors.get(), narrow_.get());
 }
 
-std::vector<double> Pass::gradients(const Tokens& tokens, const float* parameters, float* gradient) {
+std::vector<double> Pass::gradients(const Tokens& tokens, const float* parameters, float* gradient,
+                                    const Written& written) {
     tokens_ = &tokens;
     parameters_ = parameters;
     gradient_ = gradient;
+    written_ = written;
     const auto floats = static_cast<size_t>(tokens.rows() * model_.width);
     machine_.embed(tokens, of(all_.embedding), layers_.front().x.get(), model_.width);
     for (size_t i = 0; i < layers_.size(); ++i)
@@ -114,6 +118,7 @@ std::vector<double> Pass::gradients(const Tokens& tokens, const float* parameter
     norm_back(all_.norm, last_.get(), last_factors_.get(), narrow_.get());
     for (size_t i = layers_.size(); i-- > 0;) backward_layer(i);
     machine_.embed_back(tokens, dx_.get(), gradient_of(all_.embedding), model_.vocabulary, model_.width);
+    say_written(all_.embedding);
     return losses;
 }
 

@@ -6,12 +6,16 @@
 // stands.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "src/step/configuration.h"
 #include "src/step/machine.h"
 
 namespace hw4::step {
+
+// Told of every tensor as soon as its gradient is complete: from the last place of the list to the first.
+using Written = std::function<void(size_t place)>;
 
 class Pass {
 public:
@@ -20,7 +24,8 @@ public:
 
     // `gradient` gets every tensor's TOKEN-SUM over these sequences; what lies between two tensors is not touched.
     // Returns each sequence's sum of losses.
-    std::vector<double> gradients(const Tokens& tokens, const float* parameters, float* gradient);
+    std::vector<double> gradients(const Tokens& tokens, const float* parameters, float* gradient,
+                                  const Written& written = {});
 
 private:
     // What forward leaves for backward.
@@ -33,6 +38,9 @@ private:
     Layer make_layer(size_t rows);
     const float* of(size_t place) const { return parameters_ + all_.list[place].first; }
     float* gradient_of(size_t place) const { return gradient_ + all_.list[place].first; }
+    void say_written(size_t place) const {
+        if (written_) written_(place);
+    }
     void linear(size_t place, const float* x, const float* residual, float* y);
     // dx = dy W, and dW
     void linear_back(size_t place, const float* x, const float* dy, float* dx);
@@ -52,6 +60,7 @@ private:
     const Tokens* tokens_ = nullptr;
     const float* parameters_ = nullptr;
     float* gradient_ = nullptr;
+    Written written_;
 };
 
 } // namespace hw4::step

@@ -2,13 +2,15 @@
 // AdamW. It knows nothing of files.
 //
 // root_of() gives the root of the subtree of any aligned block of sequences, update() takes that of the whole batch:
-// ranks that compute a block each add their roots in between.
+// ranks that compute a block each add their roots in between (data_parallel.h).
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/ranks/collectives.h"
 #include "src/step/configuration.h"
 #include "src/step/machine.h"
 #include "src/step/pass.h"
@@ -29,12 +31,14 @@ struct StepResult {
 
 class Trainer {
 public:
-    // `micro_batch`: how many sequences are computed at a time, a power of two; the bytes do not depend on it.
-    Trainer(Machine& machine, const Configuration& settings, int64_t micro_batch);
+    // `micro_batch`: how many sequences are computed at a time, a power of two; the bytes do not depend on it. `shard`:
+    // the parameters that are updated here, cut at multiples of kSegment; all of them where it is not given.
+    Trainer(Machine& machine, const Configuration& settings, int64_t micro_batch, std::optional<Piece> shard = {});
 
     const Parameters& parameters() const { return parameters_; }
-    // Parameters and AdamW's m and v, parameters().floats each, in the machine's memory: all 0 at first. What is
-    // between two tensors stays 0.
+    const Piece& shard() const { return shard_; }
+    // Parameters, parameters().floats of them, and AdamW's m and v of the shard, in the machine's memory: all 0 at
+    // first. What is between two tensors stays 0.
     float* weights() { return weights_.get(); }
     float* m() { return m_.get(); }
     float* v() { return v_.get(); }
@@ -49,16 +53,27 @@ public:
 
     StepResult step(int64_t t, const Batch& batch) { return update(t, root_of(batch, 0, settings_.batch)); }
 
-private:
-    double squares_of(const float* gradient);
+    // What root_of() and update() consist of, for ranks that share a step.
+    //
+    // Memory for a gradient, in which the numbers between two tensors are 0.
     Owned<float> take_gradient();
-    // Adds the newest of `pending` to the one before.
-    void join(std::vector<Owned<float>>& pending);
+    // root_of() into `gradient`. Returns the loss.
+    double root_into(const Batch& batch, int64_t first, int64_t count, float* gradient, const Written& written = {});
+    // The sums of squares of the shard's segments, in their places among those of all segments.
+    std::vector<float>& squares_of_shard(const float* gradient);
+    // update() once the sums of squares of all segments are there. `loss` is a sum.
+    StepResult finish(int64_t t, double loss, const float* gradient);
+
+private:
+    double sum_of_squares() const;
+    // Adds the newest of `pending` to the one before, which is `gradient` where there is no other.
+    void join(std::vector<Owned<float>>& pending, float* gradient);
 
     Machine& machine_;
     const Configuration settings_;
     const int64_t micro_batch_;
     const Parameters parameters_;
+    const Piece shard_;
     Owned<float> weights_, m_, v_;
     Pass pass_;
     std::vector<Owned<float>> unused_; // gradients

@@ -12,7 +12,10 @@
 #include "src/base/parallel.h"
 #include "src/base/standard_streams.h"
 #include "src/io/run_files.h"
+#include "src/ranks/agree.h"
+#include "src/ranks/parcel.h"
 #include "src/step/checkpoint.h"
+#include "src/step/data_parallel.h"
 #include "src/step/tokens.h"
 #include "src/step/trainer.h"
 #include "src/step/weights.h"
@@ -129,26 +132,39 @@ void require_same_tokens(const std::string& checkpoint, const TrainingState& sta
                                         std::to_string(text.count()) + " with " + text.crc32());
 }
 
+// Of the numbers [first, first + count) those that the shard has.
+Piece in_shard(const Piece& shard, size_t first, size_t count) {
+    const size_t begin = std::max(first, shard.first);
+    const size_t end = std::min(first + count, shard.first + shard.count);
+    return {begin, end > begin ? end - begin : 0};
+}
+
+// Every step ends with agree(), whether it was done or has failed, so that no rank waits for one that has gone.
 class Training {
 public:
-    Training(const TrainingRequest& request, const std::string& program, int threads,
+    Training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
              const std::function<std::unique_ptr<Machine>()>& make_machine)
-        : request_(request), lines_(files_of(request).lines()), interrupts_(program.c_str()) {
-        if (request.resume) old_.emplace(request.checkpoint);
-        state_.settings = old_ ? settings_of(request.checkpoint, old_->state(), request) : new_settings(request);
-        text_.emplace(request.tokens, request.token_bits, state_.settings);
-        state_.tokens = text_->count();
-        state_.tokens_crc32 = text_->crc32();
-        if (old_) require_same_tokens(request.checkpoint, old_->state(), *text_);
-        output_.emplace(request.checkpoint, interrupts_);
-        log_.emplace(request.log, interrupts_);
-        machine_ = make_machine();
-        trainer_.emplace(*machine_, state_.settings,
-                         request.micro_batch > 0 ? request.micro_batch : whole_batch(state_.settings.batch));
-        if (old_)
-            take_old();
-        else
-            draw(threads);
+        : request_(request), ranks_(ranks) {
+        agree(ranks_, [&] {
+            lines_ = files_of(request).lines();
+            interrupts_.emplace(ranks.is_first() ? program.c_str() : nullptr);
+            read_inputs();
+        });
+        if (several()) refuse_other_inputs();
+        agree(ranks_, [&] {
+            if (ranks_.is_first()) {
+                output_.emplace(request.checkpoint, *interrupts_);
+                log_.emplace(request.log, *interrupts_);
+            }
+            const int64_t micro_batch = micro_batch_for(request.micro_batch, state_.settings.batch, ranks_);
+            machine_ = make_machine();
+            trainer_.emplace(*machine_, state_.settings, micro_batch, shard());
+            together_.emplace(*trainer_, state_.settings, ranks_, SyncWay(), request.shard);
+            if (old_)
+                take_old();
+            else
+                draw(threads);
+        });
     }
 
     void run() {
@@ -156,33 +172,78 @@ public:
         const int64_t last = request_.until >= 0 ? std::min(request_.until, settings.steps) : settings.steps;
         say_sizes();
         while (state_.step < last) {
-            const StepResult result = trainer_->step(state_.step + 1, [&](int64_t first, int64_t count) {
+            const StepResult result = together_->step(state_.step + 1, [&](int64_t first, int64_t count) {
                 return text_->sequences(settings, state_.step, first, count);
             });
             ++state_.step;
-            log_->add(state_.step, result);
-            say_loss(result.loss, last);
+            agree_if_first([&] {
+                log_->add(state_.step, result);
+                say_loss(result.loss, last);
+            });
             if (request_.save_every > 0 && state_.step % request_.save_every == 0 && state_.step < last) save();
         }
         save();
-        log_->finish();
+        agree_if_first([&] { log_->finish(); });
     }
 
 private:
-    static int64_t whole_batch(int64_t sequences) {
-        int64_t size = 1;
-        while (size < sequences) size *= 2;
-        return size;
+    bool several() const { return ranks_.count() > 1; }
+    void agree_if_first(const std::function<void()>& work) {
+        agree(ranks_, [&] {
+            if (ranks_.is_first()) work();
+        });
     }
 
+    void read_inputs() {
+        if (several()) refuse_pipe();
+        if (request_.resume) old_.emplace(request_.checkpoint);
+        state_.settings = old_ ? settings_of(request_.checkpoint, old_->state(), request_) : new_settings(request_);
+        text_.emplace(request_.tokens, request_.token_bits, state_.settings);
+        state_.tokens = text_->count();
+        state_.tokens_crc32 = text_->crc32();
+        if (old_) require_same_tokens(request_.checkpoint, old_->state(), *text_);
+    }
+
+    void refuse_pipe() const {
+        refuse_stream(request_.tokens, "several ranks read it at once");
+        if (!S_ISREG(open_input(request_.tokens).status.st_mode))
+            usage_error(request_.tokens + ": several ranks read it at once, need a plain file");
+    }
+
+    // Where the file system is not shared, some ranks may see older files, or others.
+    void refuse_other_inputs() {
+        const std::string mine[] = {state_.tokens_crc32 + " of " + std::to_string(state_.tokens) + " tokens",
+                                    old_ ? old_->crc32() + " at step " + std::to_string(old_->state().step) : ""};
+        OpenedParcel first(ranks_.exchange(Parcel().put(mine[0]).put(mine[1]).bytes()).front());
+        agree(ranks_, [&] {
+            for (const std::string& of_file : mine) {
+                const std::string of_first = first.take_text();
+                if (of_file != of_first)
+                    throw Error(ExitCode::bad_data, (&of_file == mine ? request_.tokens : request_.checkpoint) +
+                                                        ": has CRC-32 " + of_file + " here and " + of_first +
+                                                        " for the first rank, need the same file");
+            }
+        });
+    }
+
+    std::optional<Piece> shard() const {
+        if (!request_.shard) return std::nullopt;
+        return shards_of(parameters_of(state_.settings.model).floats,
+                         ranks_.count())[static_cast<size_t>(ranks_.rank())];
+    }
+
+    // Of the parameters (0), of m (1) or of v (2), from where on this rank has them.
     float* array(size_t index) { return index == 0 ? trainer_->weights() : index == 1 ? trainer_->m() : trainer_->v(); }
+    Piece held(size_t index) const { return index == 0 ? Piece{0, trainer_->parameters().floats} : trainer_->shard(); }
 
     void take_old() {
         state_.step = old_->state().step;
         old_->read([&](size_t index, size_t first, const float* from, size_t count) {
-            machine_->put(array(index) + first, from, count);
+            const Piece mine = in_shard(held(index), first, count);
+            if (mine.count > 0)
+                machine_->put(array(index) + (mine.first - held(index).first), from + (mine.first - first), mine.count);
         });
-        log_->keep_lines(request_.log, state_.step);
+        if (log_) log_->keep_lines(request_.log, state_.step);
     }
 
     void draw(int threads) {
@@ -201,13 +262,49 @@ private:
         }
     }
 
-    // The log first: beside a new checkpoint it is new.
     void save() {
+        if (request_.shard && several() && !ranks_.is_first()) give_numbers();
+        agree_if_first([&] {
+            const auto saved = attempt([&] { save_files(); });
+            if (request_.shard && several()) ranks_.exchange(""); // no more is asked for
+            if (saved) throw Error(saved->code, saved->message);
+        });
+    }
+
+    // The log first: beside a new checkpoint it is new.
+    void save_files() {
         log_->save();
         write_checkpoint(output_->file(), state_, [&](size_t index, size_t first, float* to, size_t count) {
-            machine_->get(to, array(index) + first, count);
+            if (held(index).count == trainer_->parameters().floats)
+                machine_->get(to, array(index) + first, count);
+            else
+                ask_for_numbers(index, first, to, count);
         });
         output_->save();
+    }
+
+    // The first rank names some numbers, and every rank gives those of them that it has, until none are asked for.
+    void ask_for_numbers(size_t index, size_t first, float* to, size_t count) {
+        const std::string wanted = Parcel().put(index).put(first).put(count).bytes();
+        ranks_.exchange(wanted);
+        size_t bytes = 0;
+        for (const std::string& of_rank : ranks_.to_first(numbers_of_shard(wanted))) {
+            std::copy(of_rank.begin(), of_rank.end(), reinterpret_cast<char*>(to) + bytes);
+            bytes += of_rank.size();
+        }
+    }
+    void give_numbers() {
+        for (std::string wanted; !(wanted = ranks_.exchange("").front()).empty();)
+            ranks_.to_first(numbers_of_shard(wanted));
+    }
+    std::string numbers_of_shard(const std::string& wanted) {
+        OpenedParcel parcel(wanted);
+        const auto index = parcel.take<size_t>();
+        const auto first = parcel.take<size_t>();
+        const Piece mine = in_shard(held(index), first, parcel.take<size_t>());
+        std::vector<float> numbers(mine.count);
+        if (mine.count > 0) machine_->get(numbers.data(), array(index) + (mine.first - held(index).first), mine.count);
+        return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)};
     }
 
     void say_sizes() const {
@@ -230,28 +327,31 @@ private:
     }
 
     void say(const std::string& line) const {
+        if (!ranks_.is_first()) return;
         std::fprintf(lines_, "%s\n", line.c_str());
         std::fflush(lines_);
     }
 
     const TrainingRequest& request_;
-    FILE* const lines_;
-    InterruptGuard interrupts_;
+    Ranks& ranks_;
+    FILE* lines_ = stdout;
+    std::optional<InterruptGuard> interrupts_;
     std::optional<CheckpointReader> old_;
     TrainingState state_;
     std::optional<TokenFile> text_;
-    std::optional<SavedFile> output_;
+    std::optional<SavedFile> output_; // of the first rank, as the log
     std::optional<Log> log_;
     std::unique_ptr<Machine> machine_;
     std::optional<Trainer> trainer_;
+    std::optional<DataParallel> together_;
     bool first_ = true;
 };
 
 } // namespace
 
-void run_training(const TrainingRequest& request, const std::string& program, int threads,
+void run_training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
                   const std::function<std::unique_ptr<Machine>()>& make_machine) {
-    Training(request, program, threads, make_machine).run();
+    Training(request, program, threads, ranks, make_machine).run();
 }
 
 } // namespace hw4::step

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/ranks/ranks.h"
 #include "src/run/case_options.h"
 #include "src/step/configuration.h"
 #include "src/step/machine.h"
@@ -25,6 +26,7 @@ struct TrainingRequest {
     int64_t save_every = 0;  // 0: at the end alone
     int64_t until = -1;      // -1: to the last step
     bool resume = false;
+    bool shard = false; // the optimizer, over the ranks
 };
 
 // Sets what --model and the options of settings say. Throws Error (usage).
@@ -37,9 +39,10 @@ TrainingRequest parse_training(int argc, char** argv, const std::vector<CommandO
 // `more`: what --help says of these options, as lines.
 std::string training_help(const std::string& program, const std::string& more);
 
-// `threads` draw the initial weights. Throws Error: after each failure CHECKPOINT and LOG are as the last save left
+// Called by all ranks, of which the first says and writes what comes of it. `threads` draw the initial weights. Throws
+// Error, AgreedError where there are several ranks: after each failure CHECKPOINT and LOG are as the last save left
 // them.
-void run_training(const TrainingRequest& request, const std::string& program, int threads,
+void run_training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
                   const std::function<std::unique_ptr<Machine>()>& make_machine);
 
 } // namespace hw4::step
