@@ -181,6 +181,8 @@ ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/amx
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
+X86_STEP := src/step/avx2.cpp src/step/avx512.cpp
+STEP := $(filter-out $(X86_STEP),$(wildcard src/step/*.cpp)) $(if $(filter x86_64,$(MACHINE)),$(X86_STEP))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 # The code that works on every number is optimised in full, and linked first: of an inline function that several objects
