@@ -181,17 +181,17 @@ ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/amx
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
-# A training step: what seq computes with, and what hw4 has beside it.
-STEP_CPU := $(wildcard src/step/cpu*.cpp)
-STEP := $(filter-out $(STEP_CPU),$(wildcard src/step/*.cpp))
+# A training step: what hw4 computes with, and what seq has too.
+STEP_CPU := $(patsubst %,src/step/%.cpp,cpu heads product $(if $(filter x86_64,$(MACHINE)),avx2 avx512))
+STEP := $(filter-out $(STEP_CPU) src/step/avx%,$(wildcard src/step/*.cpp))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 # The code that works on every number is optimised in full, and linked first: of an inline function that several objects
 # have, the linker takes the first. The rest compiles in half the time.
-HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) $(STEP) src/problem/domain.cpp src/problem/element.cpp \
+HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
     $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
-    $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,reference tokens weights),$(STEP))
+    $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,generic reference tokens weights),$(STEP))
 COLD := $(filter-out $(HOT),$(COMMON) $(STEP) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
     src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
