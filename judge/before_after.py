@@ -11,6 +11,7 @@ from verdict import PASSED
 SAME_WITHIN = 0.05  # of the time: less is noise more often than not
 BENCH_SAME_WITHIN = 0.03  # of a median of many samples
 LEAST_S, MOST_S = 1e-9, 1e9  # no run takes other times
+SAME = "about the same"
 
 
 class NotResults(Exception):
@@ -97,7 +98,7 @@ def _change(old: dict | None, new: dict | None) -> str:
     if old["verdict"] != new["verdict"]:
         return "now passes" if new["verdict"] == PASSED else "no longer passes" if old["verdict"] == PASSED else ""
     ratio = _ratio(old, new)
-    return "" if ratio is None else "about the same" if ratio == 1 else f"{ratio:.2f} times as fast"
+    return "" if ratio is None else SAME if ratio == 1 else f"{ratio:.2f} times as fast"
 
 
 def _mean_line(pairs: list[tuple[dict, dict]]) -> list[str]:
@@ -109,8 +110,10 @@ def _mean_line(pairs: list[tuple[dict, dict]]) -> list[str]:
     return [f"{mean:.2f} times as fast in the geometric mean of {len(ratios)} cases that passed both times"]
 
 
-def compare(old_path: str, new_path: str) -> tuple[list[str], bool]:
-    """The lines, and whether no case that passed has ceased to, and no pass of hw4 bench is slower."""
+def compare(old_path: str, new_path: str, changed_alone: bool = False) -> tuple[list[str], bool]:
+    """The lines, and whether no case that passed has ceased to, and no pass of hw4 bench is slower.
+
+    changed_alone: without the lines of cases that are as before."""
     files = [read_results(path) for path in (old_path, new_path)]
     several = any(len({case["program"] for case in cases}) > 1 for cases in files)
     old, new = (_by_key(cases, several) for cases in files)
@@ -118,8 +121,10 @@ def compare(old_path: str, new_path: str) -> tuple[list[str], bool]:
     rows = []
     for key in keys:
         before, after = old.get(key), new.get(key)
-        verdicts = " -> ".join(one_line(case["verdict"]) if case else "-" for case in (before, after))
-        rows.append([*map(one_line, key), verdicts, _seconds(before), "->", _seconds(after), _change(before, after)])
+        each = [one_line(case["verdict"]) if case else "-" for case in (before, after)]
+        change = _change(before, after)
+        if not changed_alone or each[0] != each[1] or change not in ("", SAME):
+            rows.append([*map(one_line, key), " -> ".join(each), _seconds(before), "->", _seconds(after), change])
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
     both = [(old[key], new[key]) for key in keys if key in old and key in new]

@@ -209,15 +209,18 @@ def row_of(args, sampler, cell, values, causal, contract, peer, tensors):
 
 
 def measured(args, sampler, cell, causal, contract, peer, tensors, row):
+    works = []
     try:
-        ours, other = (work_of(name, args.passes, tensors, causal) for name in (contract, peer))
-        if args.graphs:
-            ours, other = captured(ours), captured(other)
-        found = compare(sampler, ours, other, args.rounds, args.regime == "sustained")
+        for name in (contract, peer):
+            work = work_of(name, args.passes, tensors, causal)
+            works.append(captured(work) if args.graphs else work)
+            works[-1]()
+            torch.cuda.synchronize()
+        found = compare(sampler, *works, args.rounds, args.regime == "sustained")
         return {**row, **summary(*found, flops_of(cell, args.passes, causal)), "samples": found[0]}
     except (RuntimeError, ValueError) as error:
         torch.cuda.synchronize()
-        return {**row, "refused": str(error).splitlines()[0]}
+        return {**row, "refused": str(error).splitlines()[0], "refused_by": name}
 
 
 def line_of(row):

@@ -164,12 +164,15 @@ std::string allreduce_head(const RankGroup& group) {
 
 std::string allreduce_line(const AllreduceRow& row) {
     const bool ok = row.outcome.status == Status::ok;
+    const auto bandwidth = [&](double (AllreduceRow::*of)() const) -> std::string {
+        return !ok ? "-" : row.has_bandwidth() ? with_digits("%.2f", (row.*of)()) : "n/a";
+    };
     char line[160];
     std::snprintf(line, sizeof line, "%12zu  %12zu   float     sum  %10s  %6s  %6s  %6s  %-7s  ",
                   row.cell.count() * sizeof(float), row.cell.count(),
                   ok ? with_digits("%.1f", median(row.seconds) * 1e6).c_str() : "-",
-                  ok ? with_digits("%.2f", row.algorithm_bandwidth()).c_str() : "-",
-                  ok ? with_digits("%.2f", row.bus_bandwidth()).c_str() : "-",
+                  bandwidth(&AllreduceRow::algorithm_bandwidth).c_str(),
+                  bandwidth(&AllreduceRow::bus_bandwidth).c_str(),
                   row.path.empty() ? "-" : std::to_string(row.wrong).c_str(), name_of(row.cell.via));
     const std::string sharing = row.group.shares_cards() ? ", ranks share a card" : "";
     return line + (ok ? "ok: " + row.path + sharing : name_of(row.outcome.status) + (": " + row.outcome.reason)) + "\n";
@@ -190,8 +193,8 @@ std::string allreduce_json(const AllreduceRow& row) {
     fields.add("path", text_or_null(row.path));
     fields.add("samples", numbers_json(row.seconds));
     fields.add("time_us", ok ? json_number(median(row.seconds) * 1e6) : "null");
-    fields.add("algbw_gb_s", ok ? json_number(row.algorithm_bandwidth()) : "null");
-    fields.add("busbw_gb_s", ok ? json_number(row.bus_bandwidth()) : "null");
+    fields.add("algbw_gb_s", row.has_bandwidth() ? json_number(row.algorithm_bandwidth()) : "null");
+    fields.add("busbw_gb_s", row.has_bandwidth() ? json_number(row.bus_bandwidth()) : "null");
     fields.add("wrong", row.path.empty() ? "null" : std::to_string(row.wrong));
     fields.add("crc32", text_or_null(row.crc32));
     fields.add("same_on_all_ranks", row.crc32.empty() ? "null" : row.same_on_all ? "true" : "false");

@@ -29,6 +29,8 @@ struct AllreduceRow {
     std::string crc32;           // of the first rank's result
     bool same_on_all = true;     // ranks, byte for byte
 
+    // One rank sends nothing.
+    bool has_bandwidth() const { return outcome.status == Status::ok && group.ranks > 1; }
     // 1e9 bytes a second: of the vector; and of what each link carries in the best of cases, 2 (n - 1) / n of it.
     double algorithm_bandwidth() const;
     double bus_bandwidth() const;

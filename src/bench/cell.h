@@ -72,6 +72,16 @@ struct Cell {
     bool decodes() const { return queries > 0; }
     bool heads_divide() const { return emb_dim % num_heads == 0; }
     int64_t key_heads() const { return kv_heads > 0 ? kv_heads : num_heads; }
+    // What is measured: a kernel that was asked for by name, or else the implementation.
+    const std::string& subject() const { return kernel.empty() ? impl : kernel; }
+    // Whether both measure the same problem under the same rules, each its own subject and element.
+    bool measures_as(const Cell& other) const {
+        Cell like = other;
+        like.impl = impl;
+        like.kernel = kernel;
+        like.element = element;
+        return *this == like;
+    }
 
     auto fields() const {
         return std::tie(impl, kernel, element, batch_size, seq_len, num_heads, emb_dim, kv_heads, queries, causal,

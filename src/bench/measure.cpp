@@ -24,10 +24,10 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 constexpr uint64_t kSeed = 1; // as `testcases/generate --seed 1`
 
-// What float32 values come from, beside the operation.
+// What values come from, beside the operation.
 auto origin_of(const Cell& cell) {
     return std::tie(cell.kind, cell.batch_size, cell.seq_len, cell.num_heads, cell.emb_dim, cell.kv_heads, cell.queries,
-                    cell.causal);
+                    cell.causal, cell.element);
 }
 
 CaseData made(const Cell& cell, const Problem& problem) {
@@ -39,14 +39,6 @@ CaseData made(const Cell& cell, const Problem& problem) {
         round_all(problem.element, values, count, values);
     });
     return data;
-}
-
-void round_to(Element element, CaseData& data) {
-    in_pieces(data.values.size(), kPieceNumbers, [&](size_t first, size_t count) {
-        float* const values = data.values.data() + first;
-        round_all(element, values, count, values);
-    });
-    data.problem.element = element;
 }
 
 bool wants(const Cell& cell, const Operation& operation) {
@@ -100,8 +92,8 @@ std::string crc32_of(const UntouchedVector<float>& output) {
 // All passes of a cell, which share its data.
 class CellMeasurement {
 public:
-    CellMeasurement(const Cell& cell, Workbench& workbench, KeptData& kept)
-        : cell_(cell), workbench_(workbench), kept_(kept) {
+    CellMeasurement(const Cell& cell, Workbench& workbench, KeptData& kept, const Tell& tell)
+        : cell_(cell), workbench_(workbench), kept_(kept), tell_(tell) {
         kept_.release_others(cell);
     }
 
@@ -128,16 +120,20 @@ public:
 
 private:
     void measure(Pass pass, Measured& result) {
+        const Tell tell = [&](const std::string& what, double seconds_left) {
+            if (tell_) tell_(std::string(name_of(pass)) + ": " + what, seconds_left);
+        };
         const Problem problem = problem_of(cell_, operation_of(pass));
         MemoryCount memory(free_bytes());
         refuse_too_large(problem, memory);
+        tell("operands", kUnknown);
         const CaseData& data = kept_.of(cell_, *problem.operation);
         const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data, memory);
         result.kernel = subject->kernel;
         result.revision = subject->revision;
         result.scratch_bytes = subject->scratch_bytes;
         result.before_backward_bytes = subject->before_backward_bytes;
-        Samples samples = take_samples(workbench_, *subject, cell_.rules);
+        Samples samples = take_samples(workbench_, *subject, cell_.rules, tell);
         result.launches = samples.launches;
         if (cell_.decodes()) result.memory_rate = workbench_.memory_rate();
         result.seconds = std::move(samples.seconds);
@@ -147,6 +143,7 @@ private:
             result.clock_mhz = state.clock_mhz;
             result.power_w = state.power_w;
         }
+        tell("checks", kUnknown);
         const UntouchedVector<float> output = subject->output();
         result.output_crc32 = crc32_of(output);
         result.error = error_of_rows(data, output.data());
@@ -182,6 +179,7 @@ private:
     const Cell& cell_;
     Workbench& workbench_;
     KeptData& kept_;
+    const Tell& tell_;
 };
 
 } // namespace
@@ -190,9 +188,7 @@ void KeptData::release_others(const Cell& cell) {
     const bool same_origin = made_for_ && origin_of(*made_for_) == origin_of(cell);
     for (std::optional<CaseData>& data : data_) {
         if (!data) continue;
-        const Problem& kept = data->problem;
-        const bool can_be_rounded = kept.element == cell.element || kept.element == Element::float32;
-        if (!same_origin || !can_be_rounded || !wants(cell, *kept.operation)) data.reset();
+        if (!same_origin || !wants(cell, *data->problem.operation)) data.reset();
     }
     made_for_ = cell;
 }
@@ -207,19 +203,29 @@ size_t KeptData::bytes() const {
 const CaseData& KeptData::of(const Cell& cell, const Operation& operation) {
     release_others(cell);
     std::optional<CaseData>& data = data_[&operation == &kForward ? 0 : 1];
-    if (!data)
-        data = made(cell, problem_of(cell, operation));
-    else if (data->problem.element != cell.element)
-        round_to(cell.element, *data);
+    if (!data) data = made(cell, problem_of(cell, operation));
     return *data;
 }
 
-Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules) {
+double seconds_left(const Rules& rules, int samples, double seconds) {
+    const int taken = std::max(samples, 1); // before the first: that one takes so long
+    const double each = seconds / taken;
+    const double least = each * (std::min(kLeastRuns, rules.repeats) - samples);
+    const double limit = rules.limit_s - (samples == 0 ? 0 : seconds);
+    return std::max({0.0, least, std::min(each * (rules.repeats - samples), limit)});
+}
+
+Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules, const Tell& tell) {
+    tell("warm-up", kUnknown);
     if (rules.timing == Timing::wall) return wall_samples(workbench, subject, rules);
     const auto sample = [&](int launches) { return workbench.sample(subject, launches); };
     Samples samples;
     if (rules.warmup == Rules::kByTime) {
-        const double launch_seconds = warm_up(sample);
+        const double launch_seconds = warm_up([&](int launches) {
+            const double seconds = sample(launches);
+            tell("warm-up", std::max(seconds, kWarmUpSeconds) + seconds_left(rules, 0, seconds));
+            return seconds;
+        });
         if (!rules.cold) samples.launches = launches_for(launch_seconds);
     } else if (rules.warmup > 0) {
         for (int i = 0; i < rules.warmup; ++i) subject.run();
@@ -229,11 +235,15 @@ Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules)
     do {
         if (rules.cold) workbench.flush_caches();
         samples.seconds.push_back(sample(samples.launches));
+        const auto taken = static_cast<int>(samples.seconds.size());
+        tell(std::to_string(taken) + " of " + std::to_string(rules.repeats) + " samples",
+             seconds_left(rules, taken, seconds_since(start)));
     } while (!settled(samples.seconds, rules, start));
     return samples;
 }
 
-Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory) {
+Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory,
+            const Tell& tell) {
     if (!cell.heads_divide())
         return row_without(cell, Status::unsupported,
                            "emb_dim " + std::to_string(cell.emb_dim) + " is no multiple of num_heads " +
@@ -245,7 +255,7 @@ Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<
     if (cell.impl == "naive" && (cell.decodes() || cell.key_heads() != cell.num_heads))
         return row_without(cell, Status::unsupported, "naive takes as many queries as keys, each with its own head");
     Row row = row_without(cell, Status::skipped, "");
-    CellMeasurement measurement(cell, workbench, kept);
+    CellMeasurement measurement(cell, workbench, kept, tell);
     for (const Pass pass : kPasses) {
         if (!cell.wants(pass)) continue;
         row.of(pass) = measurement.measured(pass);

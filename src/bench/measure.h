@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/bench/memory_timeline.h"
@@ -19,7 +21,7 @@ public:
     // much memory is free.
     void release_others(const Cell& cell);
 
-    // Made, or rounded where float32 is kept and narrower elements are asked for. Until the next call.
+    // Valid until the next call.
     const CaseData& of(const Cell& cell, const Operation& operation);
 
     size_t bytes() const; // of what is kept
@@ -29,15 +31,24 @@ private:
     std::array<std::optional<CaseData>, 2> data_; // of kOperations
 };
 
+// Called as a measurement goes on: what it is at, and how many seconds more the pass takes.
+using Tell = std::function<void(const std::string& what, double seconds_left)>;
+constexpr double kUnknown = -1; // seconds
+
 // Samples of a subject by the rules, after their warm-up.
 struct Samples {
     int launches = 1; // in each
     std::vector<double> seconds;
 };
-Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules);
+Samples take_samples(
+    Workbench& workbench, Subject& subject, const Rules& rules, const Tell& tell = [](const std::string&, double) {});
+
+// What the other samples take if each takes as long as these; of none, `seconds` is what one takes.
+double seconds_left(const Rules& rules, int samples, double seconds);
 
 // What cannot run, or fails, is told in the row: the cells after it may do better. `kept`: of the cells before it.
 // `memory`: gets a track for each pass that there is here, of one more run that is not timed.
-Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory = nullptr);
+Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory = nullptr,
+            const Tell& tell = nullptr);
 
 } // namespace hw4::bench

@@ -55,11 +55,13 @@ struct Measured {
     double clock_mhz = 0;             // while it ran; 0: not known
     double power_w = 0;               // likewise
     double memory_rate = 0;           // of the device at most, bytes a second; 0: not known
+    double ratio = 0;                 // the baseline's time over this one's; 0: there is none
 };
 
 struct Row {
     Cell cell;
     std::array<Measured, kPassCount> passes;
+    std::string baseline; // of the ratios; empty: none was asked for
 
     Measured& of(Pass pass) { return passes[static_cast<size_t>(pass)]; }
     const Measured& of(Pass pass) const { return passes[static_cast<size_t>(pass)]; }
@@ -80,11 +82,13 @@ struct Row {
             if (measured.status == status() && !measured.reason.empty()) return measured.reason;
         return "";
     }
-    size_t peak_bytes() const {
+    // The most that a pass has of a number of bytes.
+    size_t most(size_t Measured::*bytes) const {
         size_t most = 0;
-        for (const Measured& measured : passes) most = measured.peak_bytes > most ? measured.peak_bytes : most;
+        for (const Measured& measured : passes) most = measured.*bytes > most ? measured.*bytes : most;
         return most;
     }
+    size_t peak_bytes() const { return most(&Measured::peak_bytes); }
 };
 
 // The same status and reason for every pass that is wanted.

@@ -86,6 +86,7 @@ std::string measured_json(const Row& row, Pass pass) {
     fields.add("median", json_number(median(measured.seconds)));
     fields.add("spread", json_number(spread(measured.seconds)));
     fields.add("deviation", json_number(deviation(measured.seconds)));
+    if (!row.baseline.empty()) fields.add("ratio", known(measured.ratio));
     fields.add("flop", json_number(flops_of(row.cell, pass)));
     if (row.cell.decodes()) {
         const double rate = cache_bytes_of(row.cell) / median(measured.seconds);
@@ -126,6 +127,7 @@ std::string row_json(const Row& row, const Frame* frame) {
     if (frame != nullptr) add_frame(more, *frame);
     more.add("status", json_string(name_of(row.status())));
     more.add("reason", text_or_null(row.reason()));
+    if (!row.baseline.empty()) more.add("relative_to", json_string(row.baseline));
     more.add_nested("parameters", parameters_json(row.cell));
     for (const Pass pass : kPasses) more.add_nested(name_of(pass), measured_json(row, pass));
     fields.add_nested("hw4", more.text());

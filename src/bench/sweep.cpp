@@ -139,6 +139,21 @@ std::vector<Implementation> implementations(const Sweep& sweep, const std::strin
     return list;
 }
 
+// An implementation that was not asked for is measured for its sake.
+void put_first(std::vector<Implementation>& list, const std::string& baseline) {
+    if (baseline.empty()) return;
+    const auto is_it = [&](const Implementation& one) {
+        return (one.kernel.empty() ? one.impl : one.kernel) == baseline;
+    };
+    if (std::none_of(list.begin(), list.end(), is_it)) {
+        if (implementation_named(baseline).empty())
+            usage_error("--relative-to '" + baseline + "': need an implementation, or a kernel that --kernel names" +
+                        did_you_mean(baseline, implementation_names()));
+        list.push_back({baseline, ""});
+    }
+    std::stable_partition(list.begin(), list.end(), is_it);
+}
+
 // The sizes of a grid, which all implementations take one after the other.
 template <class Take>
 void for_each_size(const Grid& grid, Cell cell, const Take& take) {
@@ -225,7 +240,8 @@ std::string implementation_named(std::string name) {
 
 std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const std::vector<KernelInfo>& kernels) {
     std::vector<Cell> cells;
-    const std::vector<Implementation> who = implementations(sweep, device, kernels);
+    std::vector<Implementation> who = implementations(sweep, device, kernels);
+    put_first(who, sweep.baseline);
     const std::vector<Grid> grids = grids_of(sweep);
     Cell cell = sweep.common;
     cell.device = device;

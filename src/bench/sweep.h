@@ -48,6 +48,7 @@ struct Sweep {
     std::optional<std::vector<Element>> elements;
     std::optional<std::vector<std::string>> impls;
     std::vector<std::string> kernels; // "all": every one of the device; none: as each implementation chooses
+    std::string baseline;             // a Cell::subject(), measured before the others; empty: none
     std::vector<int> warmups = {Rules::kByTime};
     std::optional<int> repeats;
     std::optional<bool> cold;
@@ -60,7 +61,7 @@ std::vector<std::string> implementation_names();
 std::string implementation_named(std::string name);
 
 // Each cell once. `kernels` are those of the device. Throws Error (usage): a kernel that there is not, or is of none of
-// the implementations; heads that divide no cell's emb_dim.
+// the implementations; a baseline that is neither; heads that divide no cell's emb_dim.
 std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const std::vector<KernelInfo>& kernels);
 
 } // namespace hw4::bench

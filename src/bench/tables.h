@@ -14,13 +14,13 @@ std::string with_digits(const char* format, double x);
 // A line for each row, once what is to come is known: impl must not be wider than the cells' widest.
 class TerminalTable {
 public:
-    explicit TerminalTable(const std::vector<Cell>& cells);
+    // There is a cell. `baseline`: of the ratios; empty: rows have none.
+    TerminalTable(const std::vector<Cell>& cells, const std::string& baseline);
     std::string head() const;
     std::string line(const Row& row) const;
 
 private:
-    std::string line(const std::vector<std::string>& fields) const;
-    bool decodes_; // all cells do, or none
+    Row empty_;
     std::vector<size_t> widths_;
 };
 

@@ -1,4 +1,7 @@
 // Options -> cells -> rows, one after the other -> table and files, complete after each row.
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -6,6 +9,7 @@
 
 #include "src/base/interrupt.h"
 #include "src/base/standard_streams.h"
+#include "src/bench/baseline.h"
 #include "src/bench/measure.h"
 #include "src/bench/memory_timeline.h"
 #include "src/bench/outcome.h"
@@ -67,22 +71,49 @@ std::vector<Cell> cells_for(const bench::Request& request, const std::string& de
     return cells_of(sweep, device, kernels);
 }
 
+// What a cell is at, in a line that gives way; silent unless stderr is a terminal.
+class CellProgress {
+public:
+    explicit CellProgress(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
+
+    void tell(const std::string& what, double seconds_left) {
+        const auto now = std::chrono::steady_clock::now();
+        const bool is_known = seconds_left >= 0;
+        if (!shown_ || (is_known && now - last_ < std::chrono::milliseconds(200))) return;
+        last_ = now;
+        const std::string left = is_known ? ", about " + bench::with_digits("%.0f", seconds_left) + " s left" : "";
+        std::fprintf(stderr, "\r\033[K  %s%s", what.c_str(), left.c_str());
+        std::fflush(stderr);
+    }
+    void clear() const {
+        if (shown_) std::fputs("\r\033[K", stderr);
+    }
+
+private:
+    bool shown_;
+    std::chrono::steady_clock::time_point last_;
+};
+
 class Bench {
 public:
     Bench(const bench::Request& request, std::vector<std::string> argv)
         : request_(request), lines_(files_of(request).has_standard_output() ? stderr : stdout),
           device_(usable_device(request.device, request.quiet)), kernel_file_(kernel_file_of(request, device_)),
           cells_(cells_for(request, device_, kernel_file_)), json_(request.output, interrupts_),
-          csv_(request.csv, interrupts_), memory_(request.memory, interrupts_), table_(cells_),
+          csv_(request.csv, interrupts_), memory_(request.memory, interrupts_), table_(cells_, request.sweep.baseline),
           workbench_(device_ == "gpu" ? bench::gpu_workbench(kernel_file_)
                                       : bench::cpu_workbench(request.sweep.common.threads)),
-          frame_{std::move(argv), workbench_->machine_json()} {}
+          frame_{std::move(argv), workbench_->machine_json()}, baseline_(request.sweep.baseline),
+          progress_(request.quiet) {}
 
     ExitCode run() {
         say(table_.head());
+        const bench::Tell tell = [&](const std::string& what, double left) { progress_.tell(what, left); };
         for (size_t i = 0; i < cells_.size(); ++i) {
             announce(i);
-            const Row row = bench::measure(cells_[i], *workbench_, kept_, request_.memory.empty() ? nullptr : &tracks_);
+            Row row = bench::measure(cells_[i], *workbench_, kept_, request_.memory.empty() ? nullptr : &tracks_, tell);
+            progress_.clear();
+            baseline_.compare(row);
             ending_.add(row.status(), row.reason());
             say(table_.line(row));
             write(row, i == 0);
@@ -137,6 +168,8 @@ private:
     std::unique_ptr<bench::Workbench> workbench_;
     bench::Frame frame_;
     bench::KeptData kept_;
+    bench::Baseline baseline_;
+    CellProgress progress_;
     bench::Ending ending_;                   // of the cells
     std::vector<bench::MemoryTrack> tracks_; // of --memory, of the last cell
 };
@@ -161,28 +194,29 @@ ExitCode run_start_up(const bench::StartUpRequest&) {
 
 // What a request asks for: a word on the program, or `run`.
 template <class Request, class Run>
-ExitCode act(const Request& request, const Run& run) {
+ExitCode act(const Request& request, std::string (*help)(), const Run& run) {
     if (request.action == Action::run) return run(request);
-    std::fputs(request.action == Action::help ? bench::help_text().c_str() : version_line().c_str(), stdout);
+    std::fputs(request.action == Action::help ? help().c_str() : version_line().c_str(), stdout);
     return ExitCode::ok;
 }
 
 ExitCode command(int argc, char** argv) {
     const std::string first = argc > 1 ? argv[1] : "";
-    if (first == "accumulate") return act(bench::parse_accumulate(argc - 1, argv + 1), run_accumulate);
-    if (first == "start-up") return act(bench::parse_start_up(argc - 1, argv + 1), run_start_up);
-    return act(bench::parse_request(argc, argv), [&](const bench::Request& request) {
+    if (first == "accumulate")
+        return act(bench::parse_accumulate(argc - 1, argv + 1), bench::accumulate_help, run_accumulate);
+    if (first == "start-up") return act(bench::parse_start_up(argc - 1, argv + 1), bench::start_up_help, run_start_up);
+    return act(bench::parse_request(argc, argv), bench::help_text, [&](const bench::Request& request) {
         return Bench(request, {argv, argv + argc}).run();
     });
 }
 
 // What `parse` makes of the arguments, by every rank; the first one has the word.
 template <class Parse, class Run>
-ExitCode on_ranks(int argc, char** argv, Ranks& ranks, const Parse& parse, const Run& run) {
+ExitCode on_ranks(int argc, char** argv, Ranks& ranks, const Parse& parse, std::string (*help)(), const Run& run) {
     decltype(parse(argc, argv)) request;
     agree(ranks, [&] { request = parse(argc - 1, argv + 1); });
     if (request.action != Action::run && !ranks.is_first()) return ExitCode::ok;
-    return act(request, [&](const auto& to_run) { return run(to_run, {argv, argv + argc}, ranks); });
+    return act(request, help, [&](const auto& to_run) { return run(to_run, {argv, argv + argc}, ranks); });
 }
 
 } // namespace
@@ -190,8 +224,10 @@ ExitCode on_ranks(int argc, char** argv, Ranks& ranks, const Parse& parse, const
 ExitCode run_bench(int argc, char** argv, Ranks& ranks) {
     const auto measured = [&] {
         const std::string first = argc > 1 ? argv[1] : "";
-        if (first == "allreduce") return on_ranks(argc, argv, ranks, bench::parse_allreduce, run_allreduce);
-        if (first == "gradients") return on_ranks(argc, argv, ranks, bench::parse_gradients, run_gradients);
+        if (first == "allreduce")
+            return on_ranks(argc, argv, ranks, bench::parse_allreduce, bench::allreduce_help, run_allreduce);
+        if (first == "gradients")
+            return on_ranks(argc, argv, ranks, bench::parse_gradients, bench::gradients_help, run_gradients);
         agree(ranks, [&] {
             if (ranks.count() > 1)
                 throw Error(ExitCode::usage, "bench is for one process, but for allreduce and gradients");

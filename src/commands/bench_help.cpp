@@ -2,35 +2,62 @@
 #include "src/commands/bench_options.h"
 
 namespace hw4::bench {
+namespace {
+
+// "                            name   what it is", a line for each.
+template <class Named>
+std::string lines_of(const std::vector<Named>& list, size_t width) {
+    std::string lines;
+    for (const Named& one : list) {
+        const std::string name = one.name;
+        lines += std::string(28, ' ') + name + std::string(name.size() < width ? width - name.size() : 1, ' ') +
+                 one.idea + "\n";
+    }
+    return lines;
+}
+
+constexpr const char* kExitCodes = "\n"
+                                   "exit codes: those of hw4, and\n"
+                                   "  69  no cell ran, or there is no usable GPU\n"
+                                   "  70  a cell failed; all others were measured\n";
+
+// Options of allreduce and of gradients.
+constexpr const char* kRanksOptions =
+    "  --via NAME              a list of mpi, its all-reduce, the default; nccl, where libnccl.so.2 is found;\n"
+    "                          ordered, in an order that does not depend on the number of ranks, nor do its bytes\n"
+    "  --contributions N       vectors that are added up, default 8: each of n ranks has N / n, at least one\n"
+    "  --device auto|gpu|cpu   default: GPUs if each rank has one. A rank uses the GPU of its place on the machine;\n"
+    "                          rows say where ranks share one\n"
+    "  --warmup N              default 5\n"
+    "  --repeats N             default 20\n"
+    "  --limit SECONDS         fewer repeats, from 3 on, once they have taken so long; default 10\n"
+    "  --output FILE.json      - is standard output. The file is complete after each row\n"
+    "  --quiet                 no table\n"
+    "  -h, --help, -V, --version\n";
+
+} // namespace
 
 std::string help_text() {
     std::string impls;
     for (const std::string& name : implementation_names()) impls += (impls.empty() ? "" : ", ") + name;
-    std::string preset_lines;
-    for (const Preset& preset : presets()) {
-        const std::string name = preset.name;
-        preset_lines += "                            " + name +
-                        std::string(name.size() < 16 ? 16 - name.size() : 1, ' ') + preset.idea + "\n";
-    }
-    std::string model_lines;
-    for (const Model& model : models()) {
-        const std::string name = model.name;
-        model_lines += "                            " + name +
-                       std::string(name.size() < 10 ? 10 - name.size() : 1, ' ') + model.idea + "\n";
-    }
     return "usage: hw4 bench [options]\n"
-           "       hw4 bench accumulate [--count N] [--term X] [--device auto|gpu|cpu] [--output FILE.json]\n"
-           "       hw4 bench start-up\n"
-           "       mpirun -np N hw4 bench allreduce [options of allreduce]\n"
-           "       mpirun -np N hw4 bench gradients [options of gradients]\n"
+           "       hw4 bench accumulate|start-up|allreduce|gradients [--help]\n"
            "\n"
            "Times attention forward, backward and both as one, over sizes and implementations, counts memory, and\n"
            "checks the result.\n"
            "\n"
            "  hw4 bench --batch_size 16 --seq_len 1k --num_heads 32 --emb_dim 2048 --causal --output r.json\n"
-           "  hw4 bench --seq_len 512,1k..16k*2 --impl naive,hw4 --csv r.csv\n"
+           "  hw4 bench --seq_len 512,1k..16k*2 --impl hw4,fixed --relative-to naive --csv r.csv\n"
            "  hw4 bench --shape t28 --kernel all --passes forward\n"
            "  hw4 bench --preset cs336-attention --output r.json\n"
+           "  python -m hw4.plot r.json -o r.svg      time, rate and memory over a size\n"
+           "  judge/judge --compare old.json new.json two files of --output; --changed: only what has changed\n"
+           "\n"
+           "other measurements, each with a --help of its own:\n"
+           "  accumulate              a small number added up 1000 times, in float32, fp16 and bf16\n"
+           "  start-up                what a process pays for the GPU before its work\n"
+           "  allreduce               a vector added up over the ranks of mpirun\n"
+           "  gradients               the gradients of a transformer added up over ranks\n"
            "\n"
            "what is measured; each takes a list, 512,1k..16k*2 or 1..9+2 among numbers, and all combinations are\n"
            "measured (lab5.py's names, with - for _ too):\n"
@@ -51,9 +78,11 @@ std::string help_text() {
            "  --warmup N              launches before the first sample; default: one and those of 0.1 s, or with\n"
            "                          --timing wall a hundredth of --repeats, at least 2\n"
            "  --preset NAME           these sizes, implementations and rules, unless other options say otherwise:\n" +
-           preset_lines +
+           lines_of(presets(), 16) +
            "  --passes NAME           forward, backward, forward_backward; default: all\n"
            "with one value, not a list:\n"
+           "  --relative-to NAME      one more column for each pass: how many times as fast as this implementation\n"
+           "                          (or kernel of --kernel), which is measured too\n"
            "  --shape B,N,d           in the place of all sizes; also B,H,N,d, or a case of the course such as t28.\n"
            "                          May be repeated\n"
            "  --kv_heads N            heads of K and V, which divide the others; default as many\n"
@@ -71,10 +100,11 @@ std::string help_text() {
            "  --timing event|wall     a clock for each sample, CUDA events on a GPU; or the host's around all\n"
            "                          launches, as lab5.py has it\n"
            "  --cold                  flush the caches before each sample, which is one launch then\n"
-           "  --scratch BYTES         of the GPU's memory for what only makes a kernel faster; default 4G\n"
+           "  --scratch BYTES         what a kernel may take of the GPU's memory to be faster, backward above all;\n"
+           "                          default 4G. The column scratch says how much it took\n"
            "  --memory_limit BYTES    as if there were no more: 8G, 512M\n"
            "\n"
-           "results:\n"
+           "results; in the table peak, before bwd (in use when backward begins) and scratch are MiB:\n"
            "  --output FILE.json      lab5.py's fields unchanged (time(s) is the mean, in MB are MiB), null where\n"
            "                          nothing was measured, and one more, hw4: samples, kernel, memory, error against\n"
            "                          float64 on sampled rows, CRC-32 of the output, whether sampled rows have the\n"
@@ -89,38 +119,55 @@ std::string help_text() {
            "A cell that cannot run has a status: oom with the bytes wanted and free, unsupported or failed with the\n"
            "reason. FLOP are lab5.py's: 4 B H N^2 d forward, half of it if causal, 2.5 times that backward; with\n"
            "--decode 4 B H n N d for n tokens. A CRC-32 is that of hw4's own output for the file that\n"
-           "testcases/generate writes for the same numbers.\n"
+           "testcases/generate writes for the same numbers.\n" +
+           kExitCodes;
+}
+
+std::string accumulate_help() {
+    return "usage: hw4 bench accumulate [--count N] [--term X] [--device auto|gpu|cpu] [--output FILE.json]\n"
            "\n"
-           "judge/judge --compare OLD NEW compares two files of --output.\n"
+           "Adds up N times X, default 1000 and 0.01, in float32, fp16 and bf16, narrow numbers in float32 too, and "
+           "in\n"
+           "chains of 32 and 64, as the contracts of hw4 add; beside the exact sums.\n";
+}
+
+std::string start_up_help() {
+    return "usage: hw4 bench start-up\n"
            "\n"
-           "accumulate: N times X, default 1000 and 0.01, added up in float32, fp16 and bf16, narrow numbers in\n"
-           "float32, and in chains of 32 and 64, as the contracts of hw4 add; beside the exact sums.\n"
+           "Milliseconds that a process pays for the GPU before its work, step by step.\n";
+}
+
+std::string allreduce_help() {
+    return "usage: mpirun -np N build/hw4_mpi bench allreduce [options]    (make hw4-mpi; or an hw4 of make MPI=yes)\n"
+           "       hw4 bench allreduce [options]                           one rank\n"
            "\n"
-           "start-up: milliseconds that a process pays for the GPU before its work, step by step.\n"
+           "Adds up a vector of float32 over the ranks and checks the sums. The columns are those of nccl-tests: "
+           "algbw\n"
+           "is the vector's bytes over the time of the slowest rank, busbw 2 (n - 1) / n of that for n ranks. One "
+           "rank\n"
+           "has no bandwidth.\n"
            "\n"
-           "allreduce: a vector of float32 added up over ranks, in the columns of nccl-tests: algbw is its bytes over\n"
-           "the time of the slowest rank, busbw 2 (n - 1) / n of that; sums are checked. gradients: the gradients of\n"
-           "a transformer added up over ranks after or during a backward pass of f32's kernels, a launch a layer. A\n"
-           "rank uses the GPU of its place on the machine; rows say where ranks share one. Without mpirun there is\n"
-           "one rank.\n"
-           "  --sizes BYTES           of allreduce: a list, default 1m..1g*10; k, m and g are powers of 1024\n"
-           "  --model NAME            of gradients: a list of\n" +
-           model_lines +
-           "  --ways NAME             of gradients: naive, a call a tensor; flat, one call; overlapped, buckets while\n"
+           "  --sizes BYTES           a list, default 1m..1g*10; k, m and g are powers of 1024\n" +
+           std::string(kRanksOptions) + kExitCodes;
+}
+
+std::string gradients_help() {
+    return "usage: mpirun -np N build/hw4_mpi bench gradients [options]    (make hw4-mpi; or an hw4 of make MPI=yes)\n"
+           "       hw4 bench gradients [options]                           one rank\n"
+           "\n"
+           "Adds up the gradients of a transformer over the ranks, after or during a backward pass of f32's kernels, "
+           "a\n"
+           "launch a layer.\n"
+           "\n"
+           "  --model NAME            a list of\n" +
+           lines_of(models(), 10) +
+           "  --ways NAME             a list of naive, a call a tensor; flat, one call; overlapped, buckets while\n"
            "                          backward goes on; default: all. Backward alone comes first\n"
-           "  --buckets BYTES         of gradients: a list, default 1m..1g*10\n"
-           "  --batch_size N, --seq_len N, --threads N\n"
-           "                          of gradients: of a rank's attention, default 8 and 512, causal; ranks share the\n"
-           "                          processors\n"
-           "  --via NAME              mpi, its all-reduce, the default; nccl, where libnccl.so.2 is found; ordered,\n"
-           "                          in an order that does not depend on the number of ranks, nor do its bytes\n"
-           "  --contributions N       that are added up, default 8: ranks have N / n each, and no fewer than one\n"
-           "  --warmup N, --repeats N, --limit SECONDS, --device, --output, --quiet\n"
-           "                          default 5, 20 and 10 s; as above\n"
-           "\n"
-           "exit codes: those of hw4, and\n"
-           "  69  no cell ran, or there is no usable GPU\n"
-           "  70  a cell failed; all others were measured\n";
+           "  --buckets BYTES         a list, default 1m..1g*10; k, m and g are powers of 1024\n"
+           "  --batch_size N          of a rank's attention, which is causal; default 8\n"
+           "  --seq_len N             default 512\n"
+           "  --threads N             of a rank; default: ranks share the processors\n" +
+           std::string(kRanksOptions) + kExitCodes;
 }
 
 } // namespace hw4::bench

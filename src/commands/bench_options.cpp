@@ -25,6 +25,12 @@ std::vector<std::string> parse_impls(const std::string& text) {
     return impls;
 }
 
+// An implementation as its contract is named, or the name of a kernel.
+std::string parse_baseline(const std::string& text) {
+    const std::string name = implementation_named(text);
+    return parse_name("relative-to", name.empty() ? text : name);
+}
+
 std::vector<bool> parse_causal(const char* text) {
     const std::string word = text == nullptr ? "yes" : text;
     if (word == "yes") return {true};
@@ -107,6 +113,7 @@ std::vector<CommandOption> options_of(Request& request) {
         {"preset", kValue, [&](const char* value) { sweep.preset = parse_preset(value); }},
         {"shape", kValue, [&](const char* value) { sweep.shapes.push_back(parse_shape(value)); }},
         {"kernel", kValue, [&](const char* value) { sweep.kernels = parse_kernels(value); }},
+        {"relative-to", kValue, [&](const char* value) { sweep.baseline = parse_baseline(value); }},
         {"dtype", kValue, [&](const char* value) { sweep.elements = parse_named("dtype", value, kElements); }},
         {"passes", kValue, [&](const char* value) { request.passes = parse_named("passes", value, kPasses); }},
         {"kind", kValue, [&](const char* value) { common.kind = spelling_of(distribution_of(value)); }},

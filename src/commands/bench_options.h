@@ -40,6 +40,11 @@ struct StartUpRequest {
 };
 StartUpRequest parse_start_up(int argc, char** argv);
 
+// What --help prints.
 std::string help_text();
+std::string accumulate_help();
+std::string start_up_help();
+std::string allreduce_help();
+std::string gradients_help();
 
 } // namespace hw4::bench

@@ -9,14 +9,14 @@ _hw4_files() {
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
-# _hw4_options WORD PROGRAM [bench]
+# _hw4_options WORD PROGRAM [bench [MEASUREMENT]]
 _hw4_options() {
     local word=$1
     shift
     _hw4_words "$("$@" --help 2>/dev/null | grep -oE -- '(^|[[ ])--[a-z][a-z_-]*' | tr -d '[ ' | sort -u)" "$word"
 }
 
-# Of hw4 bench: the names in what its --help says of an option, and in the lines below.
+# The names in what hw4 bench --help says of an option, and in the lines below.
 _hw4_names() {
     "$1" bench --help 2>/dev/null | awk -v option="$2" '
         $1 == option { here = 1; $1 = $2 = "" }
@@ -25,25 +25,21 @@ _hw4_names() {
 }
 
 _hw4_bench() {
-    local program=$1 word=$2 before=$3
+    local program=$1 word=$2 before=$3 measurement=
+    case ${COMP_WORDS[2]-} in accumulate | start-up | allreduce | gradients) measurement=${COMP_WORDS[2]} ;; esac
     case $before in
-    --impl) _hw4_words "$(_hw4_names "$program" --impl | sed '/whatever/,$d')" "$word" ;;
+    --impl | --relative-to) _hw4_words "$(_hw4_names "$program" --impl | sed '/whatever/,$d')" "$word" ;;
     --preset) _hw4_words "$(_hw4_names "$program" --preset | awk '/^   /{print $1}')" "$word" ;;
     --dtype) _hw4_words "float32 fp16 bf16" "$word" ;;
     --passes) _hw4_words "forward backward forward_backward" "$word" ;;
     --via) _hw4_words "mpi nccl ordered" "$word" ;;
     --ways) _hw4_words "naive flat overlapped" "$word" ;;
     --timing) _hw4_words "event wall" "$word" ;;
-    bench)
-        if [[ $word == -* ]]; then
-            _hw4_options "$word" "$program" bench
-        else
-            _hw4_words "accumulate start-up allreduce gradients" "$word"
-        fi
-        ;;
     *)
         if [[ $word == -* ]]; then
-            _hw4_options "$word" "$program" bench
+            _hw4_options "$word" "$program" bench ${measurement:+"$measurement"}
+        elif [[ $before == bench ]]; then
+            _hw4_words "accumulate start-up allreduce gradients" "$word"
         else
             _hw4_files "$word"
         fi

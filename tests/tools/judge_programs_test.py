@@ -379,8 +379,8 @@ class BeforeAndAfter(Workplace):
                               for case, verdict, seconds in cases for program in programs]}
         return write(self.path(name), json.dumps(document).encode())
 
-    def compare(self, old, new):
-        done = run_forked([sys.executable, JUDGE, "--compare", old, new])
+    def compare(self, old, new, *more):
+        done = run_forked([sys.executable, JUDGE, "--compare", old, new, *more])
         self.assertNotIn("Traceback", done.stderr)
         return done
 
@@ -397,6 +397,10 @@ class BeforeAndAfter(Workplace):
             "1.41 times as fast in the geometric mean of 2 cases that passed both times",
             "1 now pass, 0 no longer pass"]))
         self.assertEqual(self.compare(new, old).returncode, 1, "t03 no longer passes")
+        lines = done.stdout.splitlines()
+        changed = self.compare(old, new, "--changed")
+        self.assertEqual((changed.returncode, changed.stdout.splitlines()), (0, lines[:1] + lines[2:]))
+        self.assertEqual(self.compare(old, old, "--changed").stdout.splitlines()[-1], lines[-1].replace("1 now", "0 now"))
 
     def measured(self, name, samples, status="ok"):
         """A file of hw4 bench on one cell, as if its forward had taken so long."""

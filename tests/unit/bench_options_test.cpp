@@ -63,6 +63,18 @@ TEST(BenchOptions, KernelsAreOfTheirContract) {
     EXPECT_EQ(cells({"--kernel", "generic", "--impl", "f32,naive"}).size(), 2);
 }
 
+TEST(BenchOptions, TheBaselineIsMeasuredFirst) {
+    const auto impls = [](const Words& words) {
+        Words names;
+        for (const Cell& cell : cells(words)) names.push_back(cell.subject());
+        return names;
+    };
+    EXPECT_EQ(impls({"--impl", "hw4,fixed", "--relative-to", "Naive"}), (Words{"naive", "f32", "fixed"}));
+    EXPECT_EQ(impls({"--impl", "naive,hw4", "--relative-to", "hw4"}), (Words{"f32", "naive"}));
+    EXPECT_EQ(impls({"--kernel", "fixed_generic,generic", "--relative-to", "generic"}),
+              (Words{"generic", "fixed_generic"}));
+}
+
 TEST(BenchOptions, PresetsAndWhatReplacesTheirAxes) {
     EXPECT_EQ(cells({"--preset", "lab5", "--impl", "hw4"}).size(), 81);
     EXPECT_EQ(cells({"--preset", "cs336-attention", "--impl", "hw4"}).size(), 20);
@@ -135,6 +147,7 @@ TEST(BenchOptions, AreRefused) {
                              "acumulate",
                              "--kernel warp9",
                              "--kernel generic --impl fixed",
+                             "--relative-to generic",
                              "--emb_dim 100 --num_heads 3",
                              "--output r.txt",
                              "--output - --csv -",

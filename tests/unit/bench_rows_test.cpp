@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/bench/baseline.h"
+
 #include <cmath>
 
 namespace hw4::bench {
@@ -46,6 +48,24 @@ TEST(BenchRow, FlopsAreLab5s) {
     EXPECT_EQ(flops_of(cell, Pass::forward), 2.0 * 2 * 128 * 128 * 4 * 32);
     EXPECT_EQ(flops_of(cell, Pass::backward), 2.5 * flops_of(cell, Pass::forward));
     EXPECT_EQ(flops_of(cell, Pass::forward_backward), 3.5 * flops_of(cell, Pass::forward));
+}
+
+TEST(BenchRow, RatiosAreOfTheBaselineOnTheSameProblem) {
+    const auto row_of = [](const char* impl, int64_t tokens, double seconds) {
+        Row row = some_row();
+        row.cell.impl = impl;
+        row.cell.seq_len = tokens;
+        row.of(Pass::forward).seconds = {seconds};
+        return row;
+    };
+    Baseline baseline("naive");
+    Row rows[] = {row_of("naive", 64, 6), row_of("naive", 128, 12), row_of("f32", 64, 2), row_of("f32", 256, 2)};
+    rows[2].cell.element = Element::bf16;
+    for (Row& row : rows) baseline.compare(row);
+    EXPECT_EQ(rows[0].of(Pass::forward).ratio, 1);
+    EXPECT_EQ(rows[2].of(Pass::forward).ratio, 3);
+    EXPECT_EQ(rows[2].of(Pass::backward).ratio, 0); // which did not run
+    EXPECT_EQ(rows[3].of(Pass::forward).ratio, 0);  // of these sizes there is no baseline
 }
 
 // JSON has none.

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""hw4.plot: what it draws from files of hw4 bench and of hw4.neighbours.
+
+    python3 tests/tools/plot_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BIN = Path(os.environ.get("HW4_BIN") or ROOT)
+sys.path.insert(0, str(ROOT / "python" / "hw4"))  # a file of its own, which needs no library
+import plot  # noqa: E402: after its path
+
+try:
+    import matplotlib
+except ImportError:
+    matplotlib = None
+needs_matplotlib = unittest.skipUnless(matplotlib, "needs matplotlib")
+
+
+class PlotTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.bench = cls.folder / "bench.json"
+        subprocess.run([BIN / "hw4", "bench", "--device", "cpu", "--impl", "f32,bf16,fixed", "--relative-to", "naive",
+                        "--batch_size", "2", "--num_heads", "2", "--emb_dim", "32", "--seq_len", "64,256", "--passes",
+                        "forward,backward", "--memory_limit", "900000", "--once", "--quiet", "--output", cls.bench],
+                       check=True)
+        samples = {"ours": [{"seconds": 1e-3}], "peer": [{"seconds": 4e-3}]}
+        rows = [{"cell": [1, 4, tokens, 64], "values": "normal", "causal": False, "contract": "bf16", "peer": peer,
+                 "ratio": 3.5, "ours_tflops": 20, "peer_tflops": 5, "samples": samples}
+                for tokens in (1024, 2048) for peer in ("cudnn", "fa2")]
+        rows.append({**rows[0], "peer": "naive", "refused": "CUDA out of memory.", "refused_by": "naive"})
+        cls.neighbours = cls.folder / "neighbours.json"
+        cls.neighbours.write_text(json.dumps({"device": "a GPU", "dtype": "bf16", "passes": "both", "rows": rows}))
+
+    def drawn(self, *words):
+        """{(title, words on the axis): panel}"""
+        args = plot.parse([*map(str, words), "-o", "x.svg"])
+        machine, cells = plot.cells_asked_for(args)
+        panels, titles = plot.figure_of(cells, machine, args).axes, []
+        for panel in panels:
+            titles.append(panel.get_title() or titles[len(titles) % len(args.passes)])
+        return {(title, panel.get_ylabel()): panel for title, panel in zip(titles, panels)}
+
+    @staticmethod
+    def lines(panel):
+        """{colour: the points of its lines}, of those that are no marks; and the sizes that have marks."""
+        marks = [line for line in panel.lines if line.get_linestyle() == "None"]
+        points = {line.get_color(): list(zip(*line.get_data())) for line in panel.lines if line not in marks}
+        return points, sorted({x for mark in marks for x in mark.get_xdata()})
+
+    @needs_matplotlib
+    def test_times_memory_ratios_and_what_ran_out_of_memory(self):
+        rows = {(row["hw4"]["parameters"]["impl"], row["hw4"]["parameters"]["seq_len"]): row["hw4"]
+                for row in json.loads(self.bench.read_text())["results"]}
+        panels = self.drawn(self.bench, "--relative-to", "naive", "--passes", "forward", "backward")
+        self.assertEqual(len(panels), 8)
+        naive, f32 = rows["naive", 64]["forward"], rows["f32", 64]["forward"]
+        points, lost = self.lines(panels["forward", "time (ms)"])
+        self.assertEqual(lost, [256])
+        self.assertEqual(points[plot.COLORS[0]], [(64, naive["median"] * 1e3)])
+        self.assertEqual(len(points[plot.COLORS[2]]), 2)  # naive, f32, bf16
+        points, _ = self.lines(panels["forward", "peak memory (MiB)"])
+        self.assertEqual(points[plot.COLORS[1]][0], (64, f32["peak_bytes"] / 2**20))
+        points, _ = self.lines(panels["forward", "rate (TFLOP/s)"])
+        self.assertAlmostEqual(points[plot.COLORS[1]][0][1], f32["flop"] / f32["median"] / 1e12, places=9)
+        points, _ = self.lines(panels["forward", "times as fast as naive"])
+        self.assertAlmostEqual(points[plot.COLORS[1]][0][1], f32["ratio"], delta=1e-6 * f32["ratio"])
+        self.assertAlmostEqual(points[plot.COLORS[2]][0][1], rows["bf16", 64]["forward"]["ratio"], delta=1e-3)
+        self.assertEqual(len(self.lines(panels["backward", "time (ms)"])[0]), 3)  # fixed has no backward
+
+    @needs_matplotlib
+    def test_ratios_of_neighbours_are_those_of_samples_in_turns(self):
+        panels = self.drawn(self.neighbours, "--relative-to", "cudnn", "--passes", "forward_backward")
+        points, lost = self.lines(panels["forward and backward", "times as fast as cudnn"])
+        self.assertEqual(points[plot.COLORS[0]], [(1024, 3.5), (2048, 3.5)])
+        self.assertEqual(points[plot.COLORS[2]], [(1024, 1), (2048, 1)])  # fa2
+        self.assertEqual(lost, [1024])
+        self.assertNotIn(("forward and backward", "peak memory (MiB)"), panels)
+
+    @needs_matplotlib
+    def test_svg_and_png(self):
+        for ending, start in (("svg", b"<?xml"), ("png", b"\x89PNG")):
+            path = self.folder / f"r.{ending}"
+            plot.main([str(self.bench), "-o", str(path)])
+            self.assertTrue(path.read_bytes().startswith(start))
+
+    def test_lines_are_told_apart_by_what_varies(self):
+        cells = [plot.Cell("f32", "forward", {**dict.fromkeys((*plot.SIZES, *plot.SETTINGS), 1), "seq_len": tokens,
+                                              "queries": tokens, "batch_size": 16384 // tokens, "num_heads": heads,
+                                              "kv_heads": heads, "emb_dim": 2048, "head_dim": 2048 // heads}, "ok", [1])
+                 for tokens in (512, 1024) for heads in (16, 32)]
+        lines, telling, shared = plot.lines_of(cells, "seq_len")
+        self.assertEqual((telling, len(lines)), (["num_heads", "head_dim"], 2))
+        self.assertIn("B 16 to 32", shared)  # as many tokens of each length
+        self.assertEqual(plot.lines_of(cells, "num_heads")[1], ["seq_len", "batch_size"])
+
+    def refused(self, *words):
+        with self.assertRaises(SystemExit) as ended:
+            plot.main(list(map(str, words)))
+        self.assertRegex(str(ended.exception), r"\Aplot: [^\n]+\Z")
+        return str(ended.exception)
+
+    def test_refusals_leave_an_old_picture(self):
+        old = self.folder / "old.svg"
+        old.write_bytes(b"old")
+        bad = self.folder / "bad.json"
+        for text in ("{", "[]", '{"rows": 3}', '{"results": []}', '{"hw4": {}}'):
+            bad.write_text(text)
+            self.refused(bad, "-o", old)
+        self.refused(self.bench, "-o", old, "--relative-to", "cudnn")
+        self.refused(self.bench, "-o", old, "--where", "seq_len=7")
+        with unittest.mock.patch.dict(sys.modules, {"matplotlib": None}):
+            self.assertIn("needs matplotlib", self.refused(self.bench, "-o", old))
+        self.assertEqual(old.read_bytes(), b"old")
+
+
+if __name__ == "__main__":
+    unittest.main()
