@@ -26,20 +26,20 @@ _hw4_names() {
 
 _hw4_bench() {
     local program=$1 word=$2 before=$3 measurement=
-    case ${COMP_WORDS[2]-} in accumulate | start-up | allreduce | gradients) measurement=${COMP_WORDS[2]} ;; esac
+    case ${COMP_WORDS[2]-} in accumulate | start-up | allreduce | step) measurement=${COMP_WORDS[2]} ;; esac
     case $before in
     --impl | --relative-to) _hw4_words "$(_hw4_names "$program" --impl | sed '/whatever/,$d')" "$word" ;;
     --preset) _hw4_words "$(_hw4_names "$program" --preset | awk '/^   /{print $1}')" "$word" ;;
     --dtype) _hw4_words "float32 fp16 bf16" "$word" ;;
     --passes) _hw4_words "forward backward forward_backward" "$word" ;;
     --via) _hw4_words "mpi nccl ordered" "$word" ;;
-    --ways) _hw4_words "naive flat overlapped" "$word" ;;
+    --ways) _hw4_words "naive flat bucketed overlapped" "$word" ;;
     --timing) _hw4_words "event wall" "$word" ;;
     *)
         if [[ $word == -* ]]; then
             _hw4_options "$word" "$program" bench ${measurement:+"$measurement"}
         elif [[ $before == bench ]]; then
-            _hw4_words "accumulate start-up allreduce gradients" "$word"
+            _hw4_words "accumulate start-up allreduce step" "$word"
         else
             _hw4_files "$word"
         fi

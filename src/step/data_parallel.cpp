@@ -36,6 +36,17 @@ std::vector<Piece> shards_of(size_t floats, int ranks) {
     return shards;
 }
 
+Piece in_shard(const Piece& shard, const Piece& range) {
+    const size_t begin = std::max(shard.first, range.first);
+    const size_t end = std::min(shard.first + shard.count, range.first + range.count);
+    return {begin, end > begin ? end - begin : 0};
+}
+
+std::optional<Piece> shard_of(bool sharded, const Configuration& settings, const Ranks& ranks) {
+    if (!sharded) return std::nullopt;
+    return shards_of(parameters_of(settings.model).floats, ranks.count())[static_cast<size_t>(ranks.rank())];
+}
+
 int64_t micro_batch_for(int64_t most, int64_t batch, const Ranks& ranks) {
     int64_t widest = 1;
     for (const SumNode& node : parts_of_ranks(static_cast<int>(batch), ranks.count()))
@@ -102,11 +113,7 @@ void DataParallel::add_up(const Bucket& bucket) {
         float* const sums = roots_.front().get();
         if (shards_.empty()) return ordered_.sum(parts_, all, sums);
         std::vector<Piece> slices;
-        for (const Piece& shard : shards_) {
-            const size_t begin = std::max(shard.first, all.first);
-            const size_t end = std::min(shard.first + shard.count, all.first + all.count);
-            slices.push_back({begin, end > begin ? end - begin : 0});
-        }
+        for (const Piece& shard : shards_) slices.push_back(in_shard(shard, all));
         ordered_.sum_slices(parts_, slices, sums);
     });
 }

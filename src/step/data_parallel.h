@@ -9,6 +9,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/ranks/ordered_sum.h"
@@ -51,6 +52,12 @@ std::vector<Bucket> buckets_of(const Parameters& parameters, size_t bytes);
 
 // Each rank's shard of so many floats, a multiple of kSegment.
 std::vector<Piece> shards_of(size_t floats, int ranks);
+
+// Of a range those that the shard has.
+Piece in_shard(const Piece& shard, const Piece& range);
+
+// This rank's, of what it updates; nothing where the optimizer is not sharded.
+std::optional<Piece> shard_of(bool sharded, const Configuration& settings, const Ranks& ranks);
 
 // The largest micro-batch, up to `most`, that a rank's parts of a batch take; 0: no limit.
 int64_t micro_batch_for(int64_t most, int64_t batch, const Ranks& ranks);

@@ -9,7 +9,6 @@
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/numbers.h"
-#include "src/base/parallel.h"
 #include "src/base/standard_streams.h"
 #include "src/io/run_files.h"
 #include "src/ranks/agree.h"
@@ -132,13 +131,6 @@ void require_same_tokens(const std::string& checkpoint, const TrainingState& sta
                                         std::to_string(text.count()) + " with " + text.crc32());
 }
 
-// Of the numbers [first, first + count) those that the shard has.
-Piece in_shard(const Piece& shard, size_t first, size_t count) {
-    const size_t begin = std::max(first, shard.first);
-    const size_t end = std::min(first + count, shard.first + shard.count);
-    return {begin, end > begin ? end - begin : 0};
-}
-
 // Every step ends with agree(), whether it was done or has failed, so that no rank waits for one that has gone.
 class Training {
 public:
@@ -158,12 +150,13 @@ public:
             }
             const int64_t micro_batch = micro_batch_for(request.micro_batch, state_.settings.batch, ranks_);
             machine_ = make_machine();
-            trainer_.emplace(*machine_, state_.settings, micro_batch, shard());
+            trainer_.emplace(*machine_, state_.settings, micro_batch, shard_of(request.shard, state_.settings, ranks_));
             together_.emplace(*trainer_, state_.settings, ranks_, SyncWay(), request.shard);
             if (old_)
                 take_old();
             else
-                draw(threads);
+                draw_all_weights(*machine_, trainer_->parameters(), static_cast<uint64_t>(state_.settings.seed),
+                                 threads, trainer_->weights());
         });
     }
 
@@ -226,12 +219,6 @@ private:
         });
     }
 
-    std::optional<Piece> shard() const {
-        if (!request_.shard) return std::nullopt;
-        return shards_of(parameters_of(state_.settings.model).floats,
-                         ranks_.count())[static_cast<size_t>(ranks_.rank())];
-    }
-
     // Of the parameters (0), of m (1) or of v (2), from where on this rank has them.
     float* array(size_t index) { return index == 0 ? trainer_->weights() : index == 1 ? trainer_->m() : trainer_->v(); }
     Piece held(size_t index) const { return index == 0 ? Piece{0, trainer_->parameters().floats} : trainer_->shard(); }
@@ -239,27 +226,11 @@ private:
     void take_old() {
         state_.step = old_->state().step;
         old_->read([&](size_t index, size_t first, const float* from, size_t count) {
-            const Piece mine = in_shard(held(index), first, count);
+            const Piece mine = in_shard(held(index), {first, count});
             if (mine.count > 0)
                 machine_->put(array(index) + (mine.first - held(index).first), from + (mine.first - first), mine.count);
         });
         if (log_) log_->keep_lines(request_.log, state_.step);
-    }
-
-    void draw(int threads) {
-        const std::vector<Parameter>& list = trainer_->parameters().list;
-        std::vector<float> drawn;
-        for (size_t place = 0; place < list.size(); ++place) {
-            drawn.resize(list[place].count());
-            in_pieces(
-                drawn.size(), kPieceNumbers,
-                [&](size_t first, size_t count) {
-                    draw_weights(list[place], place, static_cast<uint64_t>(state_.settings.seed), first, count,
-                                 drawn.data() + first);
-                },
-                threads);
-            machine_->put(trainer_->weights() + list[place].first, drawn.data(), drawn.size());
-        }
     }
 
     void save() {
@@ -301,7 +272,7 @@ private:
         OpenedParcel parcel(wanted);
         const auto index = parcel.take<size_t>();
         const auto first = parcel.take<size_t>();
-        const Piece mine = in_shard(held(index), first, parcel.take<size_t>());
+        const Piece mine = in_shard(held(index), {first, parcel.take<size_t>()});
         std::vector<float> numbers(mine.count);
         if (mine.count > 0) machine_->get(numbers.data(), array(index) + (mine.first - held(index).first), mine.count);
         return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)};

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "src/base/parallel.h"
 #include "src/contracts/rope.h"
 #include "src/step/philox.h"
 
@@ -45,6 +46,19 @@ void draw_weights(const Parameter& parameter, size_t place, uint64_t seed, size_
                 normal = normal_pair(philox(seed, block, what, attempt))[half];
             to[i + half] = static_cast<float>(deviation * normal);
         }
+    }
+}
+
+void draw_all_weights(Machine& machine, const Parameters& parameters, uint64_t seed, int threads, float* to) {
+    std::vector<float> drawn;
+    for (size_t place = 0; place < parameters.list.size(); ++place) {
+        const Parameter& tensor = parameters.list[place];
+        drawn.resize(tensor.count());
+        in_pieces(
+            drawn.size(), kPieceNumbers,
+            [&](size_t first, size_t count) { draw_weights(tensor, place, seed, first, count, drawn.data() + first); },
+            threads);
+        machine.put(to + tensor.first, drawn.data(), drawn.size());
     }
 }
 

@@ -10,11 +10,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/step/machine.h"
 #include "src/step/model.h"
 
 namespace hw4::step {
 
 // Elements `first` to `first + count - 1` of the tensor at `place` of the list; `first` is even.
 void draw_weights(const Parameter& parameter, size_t place, uint64_t seed, size_t first, size_t count, float* to);
+
+// All of them, by so many threads, into the machine's memory.
+void draw_all_weights(Machine& machine, const Parameters& parameters, uint64_t seed, int threads, float* to);
 
 } // namespace hw4::step

@@ -66,10 +66,9 @@ std::vector<Trained> by_ranks(int count, SyncWay way, bool sharded, int64_t micr
     const Configuration settings = small_settings();
     on_thread_ranks(count, [&](Ranks& ranks) {
         const auto machine = make_reference();
-        std::optional<Piece> shard;
         const auto rank = static_cast<size_t>(ranks.rank());
-        if (sharded) shard = shards_of(parameters_of(settings.model).floats, count)[rank];
-        Trainer trainer(*machine, settings, micro_batch_for(micro_batch, settings.batch, ranks), shard);
+        Trainer trainer(*machine, settings, micro_batch_for(micro_batch, settings.batch, ranks),
+                        shard_of(sharded, settings, ranks));
         DataParallel together(trainer, settings, ranks, way, sharded);
         results[rank] =
             trained(*machine, trainer, [&](int64_t t, const Trainer::Batch& batch) { return together.step(t, batch); });
