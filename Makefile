@@ -181,16 +181,18 @@ ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/amx
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
-X86_STEP := src/step/avx2.cpp src/step/avx512.cpp
-STEP := $(filter-out $(X86_STEP),$(wildcard src/step/*.cpp)) $(if $(filter x86_64,$(MACHINE)),$(X86_STEP))
+# A training step: what hw4 computes with, and what seq has too.
+STEP_CPU := $(patsubst %,src/step/%.cpp,cpu heads product $(if $(filter x86_64,$(MACHINE)),avx2 avx512))
+STEP := $(filter-out $(STEP_CPU) src/step/avx%,$(wildcard src/step/*.cpp))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 # The code that works on every number is optimised in full, and linked first: of an inline function that several objects
 # have, the linker takes the first. The rest compiles in half the time.
-HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) $(STEP) src/problem/domain.cpp src/problem/element.cpp \
+HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
-    $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive)
-COLD := $(filter-out $(HOT),$(COMMON) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
+    $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
+    $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,generic reference tokens weights),$(STEP))
+COLD := $(filter-out $(HOT),$(COMMON) $(STEP) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
     src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
 # Those that take longest to compile come first, so that none of them is the last to end.
@@ -207,7 +209,7 @@ LIBRARY_CUDA := $(filter-out $(addprefix src/gpu/,engine.cu fault.cu kernel_of_f
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
     fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound \
-    half_tiles properties row_statistics shares stored_elements untouched_vector)
+    half_tiles properties row_statistics shares step_accuracy step_machines stored_elements untouched_vector)
 UNIT_SUPPORT := $(patsubst %,tests/support/%.cpp,main every_float expected_by_reference)
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_CORPUS := tests/fuzz/corpus/made
@@ -310,7 +312,7 @@ $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	$(Q)cp $< $@
 endif
 
-$(BIN)/seq: $(call objects,$(CONTRACTS) $(COMMON) src/run/case_files.cpp src/run/case_options.cpp seq.cpp)
+$(BIN)/seq: $(call objects,$(CONTRACTS) $(COMMON) $(STEP) src/run/case_files.cpp src/run/case_options.cpp seq.cpp)
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp judge/exact_values.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
