@@ -51,6 +51,7 @@ struct Shape {
     int64_t heads, head_width;
 
     int64_t rows() const { return sequences * context; }
+    int64_t qkv() const { return rows() * 3 * heads * head_width; }
     Model model() const { return {heads * head_width, 0, 0, heads, outputs}; }
     std::string text() const {
         return std::to_string(sequences) + " x " + std::to_string(context) + ", " + std::to_string(inputs) + " to " +
@@ -69,27 +70,27 @@ inline Tokens drawn_tokens(const Shape& shape) {
     return tokens;
 }
 
-// A machine, and operands of an operation in its memory.
-class Bench {
-public:
-    Bench(Machine& machine, const Shape& shape, Numbers kind)
-        : m(machine), s(shape), tokens(drawn_tokens(shape)), draw(kind) {}
+// A machine, and operands of an operation in its memory. A seed draws the same numbers in any order of calls.
+struct Bench : Shape {
+    Bench(Machine& machine, const Shape& shape, Numbers numbers)
+        : Shape(shape), m(machine), kind(numbers), tokens(drawn_tokens(shape)) {}
 
-    const float* in(int64_t count) { return put(draw.numbers(static_cast<size_t>(count))); }
-    float* put(const Floats& values) {
-        memory_.push_back(m.floats(values.size()));
-        m.put(memory_.back().get(), values.data(), values.size());
-        return memory_.back().get();
-    }
+    Floats drawn(int64_t count, uint64_t seed) const { return Draw(kind, seed).numbers(static_cast<size_t>(count)); }
+    const float* in(int64_t count, uint64_t seed) { return put(drawn(count, seed)); }
     // Memory that the operation must fill.
     float* out(int64_t count) { return inout(Floats(static_cast<size_t>(count), NAN)); }
     float* inout(const Floats& values) {
-        outputs_.emplace_back(put(values), values.size());
-        return outputs_.back().first;
+        written.emplace_back(put(values), values.size());
+        return written.back().first;
+    }
+    float* put(const Floats& values) {
+        memory.push_back(m.floats(values.size()));
+        m.put(memory.back().get(), values.data(), values.size());
+        return memory.back().get();
     }
     Floats results() const {
         Floats all;
-        for (const auto& [at, count] : outputs_) {
+        for (const auto& [at, count] : written) {
             all.resize(all.size() + count);
             m.get(all.data() + all.size() - count, at, count);
         }
@@ -97,125 +98,101 @@ public:
     }
 
     Machine& m;
-    Shape s;
+    Numbers kind;
     Tokens tokens;
-    Draw draw;
-
-private:
-    std::vector<Owned<float>> memory_;
-    std::vector<std::pair<float*, size_t>> outputs_;
+    int64_t x = rows() * inputs, y = rows() * outputs, w = inputs * outputs; // numbers
+    std::vector<Owned<float>> memory;
+    std::vector<std::pair<float*, size_t>> written;
 };
 
 struct NamedOperation {
     const char* name;
-    Floats (*run)(Bench b);
+    void (*run)(Bench& b);
+
+    Floats results(Machine& machine, const Shape& shape, Numbers kind) const {
+        Bench bench(machine, shape, kind);
+        run(bench);
+        return bench.results();
+    }
 };
 
+// All bits of doubles, 16 in a float.
 inline Floats of_doubles(const std::vector<double>& values) {
-    Floats words(2 * values.size());
-    std::memcpy(words.data(), values.data(), words.size() * sizeof(float));
-    return words;
+    Floats parts;
+    for (const double value : values) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, &value, sizeof bits);
+        for (int shift = 0; shift < 64; shift += 16) parts.push_back(static_cast<float>(bits >> shift & 0xffff));
+    }
+    return parts;
 }
 
 inline const NamedOperation kStepOperations[] = {
-    {"embed",
-     [](Bench b) {
-         b.m.embed(b.tokens, b.in(b.s.outputs * b.s.inputs), b.out(b.s.rows() * b.s.inputs), b.s.inputs);
-         return b.results();
-     }},
-    {"embed_back",
-     [](Bench b) {
-         b.m.embed_back(b.tokens, b.in(b.s.rows() * b.s.inputs), b.out(b.s.outputs * b.s.inputs), b.s.outputs,
-                        b.s.inputs);
-         return b.results();
-     }},
+    {"embed", [](Bench& b) { b.m.embed(b.tokens, b.in(b.w, 1), b.out(b.x), b.inputs); }},
+    {"embed_back", [](Bench& b) { b.m.embed_back(b.tokens, b.in(b.x, 1), b.out(b.w), b.outputs, b.inputs); }},
     {"linear",
-     [](Bench b) {
-         const float* const x = b.in(b.s.rows() * b.s.inputs);
-         const float* const w = b.in(b.s.outputs * b.s.inputs);
-         float* const sum = b.inout(b.draw.numbers(static_cast<size_t>(b.s.rows() * b.s.outputs)));
-         b.m.linear(x, w, nullptr, b.out(b.s.rows() * b.s.outputs), b.s.rows(), b.s.inputs, b.s.outputs);
-         b.m.linear(x, w, sum, sum, b.s.rows(), b.s.inputs, b.s.outputs);
-         return b.results();
+     [](Bench& b) {
+         float* const sum = b.inout(b.drawn(b.y, 3));
+         b.m.linear(b.in(b.x, 1), b.in(b.w, 2), nullptr, b.out(b.y), b.rows(), b.inputs, b.outputs);
+         b.m.linear(b.in(b.x, 1), b.in(b.w, 2), sum, sum, b.rows(), b.inputs, b.outputs);
      }},
-    {"linear_back",
-     [](Bench b) { // K is the longer one here, as it is in linear
-         b.m.linear_back(b.in(b.s.rows() * b.s.inputs), b.in(b.s.outputs * b.s.inputs), b.out(b.s.rows() * b.s.outputs),
-                         b.s.rows(), b.s.outputs, b.s.inputs);
-         return b.results();
-     }},
+    {"linear_back", // its sums are over the inputs of linear, the longer ones
+     [](Bench& b) { b.m.linear_back(b.in(b.x, 1), b.in(b.w, 2), b.out(b.y), b.rows(), b.outputs, b.inputs); }},
     {"linear_weights",
-     [](Bench b) {
-         b.m.linear_weights(b.in(b.s.rows() * b.s.outputs), b.in(b.s.rows() * b.s.inputs),
-                            b.out(b.s.outputs * b.s.inputs), b.s.sequences, b.s.context, b.s.inputs, b.s.outputs);
-         return b.results();
+     [](Bench& b) {
+         b.m.linear_weights(b.in(b.y, 1), b.in(b.x, 2), b.out(b.w), b.sequences, b.context, b.inputs, b.outputs);
      }},
     {"norm",
-     [](Bench b) {
-         const float* const x = b.in(b.s.rows() * b.s.inputs);
-         const float* const gain = b.in(b.s.inputs);
-         const float* const dy = b.in(b.s.rows() * b.s.inputs);
-         float* const factors = b.out(b.s.rows());
-         b.m.norm(x, gain, b.out(b.s.rows() * b.s.inputs), factors, b.s.rows(), b.s.inputs);
-         b.m.norm_back(x, gain, factors, dy, b.inout(b.draw.numbers(static_cast<size_t>(b.s.rows() * b.s.inputs))),
-                       b.s.rows(), b.s.inputs);
-         b.m.norm_gain(x, factors, dy, b.out(b.s.inputs), b.s.sequences, b.s.context, b.s.inputs);
-         return b.results();
+     [](Bench& b) {
+         const float* const x = b.in(b.x, 1);
+         const float* const gain = b.in(b.inputs, 2);
+         const float* const dy = b.in(b.x, 3);
+         float* const factors = b.out(b.rows());
+         b.m.norm(x, gain, b.out(b.x), factors, b.rows(), b.inputs);
+         b.m.norm_back(x, gain, factors, dy, b.inout(b.drawn(b.x, 4)), b.rows(), b.inputs);
+         b.m.norm_gain(x, factors, dy, b.out(b.inputs), b.sequences, b.context, b.inputs);
      }},
     {"rotate",
-     [](Bench b) {
-         const float* const table = b.in(b.s.context * b.s.head_width);
+     [](Bench& b) {
+         const float* const table = b.in(b.context * b.head_width, 1);
          for (const bool back : {false, true})
-             b.m.rotate(b.inout(b.draw.numbers(static_cast<size_t>(b.s.rows() * 3 * b.s.model().width))), table,
-                        b.s.sequences, b.s.context, b.s.model(), back);
-         return b.results();
+             b.m.rotate(b.inout(b.drawn(b.qkv(), 2)), table, b.sequences, b.context, b.model(), back);
      }},
     {"attend",
-     [](Bench b) {
-         const Model model = b.s.model();
-         const float* const qkv = b.in(b.s.rows() * 3 * model.width);
-         float* const o = b.out(b.s.rows() * model.width);
-         const Owned<RowStatistics> rows = b.m.statistics(static_cast<size_t>(b.s.rows() * b.s.heads));
-         b.m.attend(qkv, o, rows.get(), b.s.sequences, b.s.context, model);
-         b.m.attend_back(qkv, o, rows.get(), b.in(b.s.rows() * model.width), b.out(b.s.rows() * 3 * model.width),
-                         b.s.sequences, b.s.context, model);
-         return b.results();
+     [](Bench& b) {
+         const Owned<RowStatistics> rows = b.m.statistics(static_cast<size_t>(b.rows() * b.heads));
+         float* const o = b.out(b.qkv() / 3);
+         b.m.attend(b.in(b.qkv(), 1), o, rows.get(), b.sequences, b.context, b.model());
+         b.m.attend_back(b.in(b.qkv(), 1), o, rows.get(), b.in(b.qkv() / 3, 2), b.out(b.qkv()), b.sequences, b.context,
+                         b.model());
      }},
     {"swiglu",
-     [](Bench b) {
-         const float* const gate_up = b.in(b.s.rows() * 2 * b.s.inputs);
-         b.m.swiglu(gate_up, b.out(b.s.rows() * b.s.inputs), b.s.rows(), b.s.inputs);
-         b.m.swiglu_back(gate_up, b.in(b.s.rows() * b.s.inputs), b.out(b.s.rows() * 2 * b.s.inputs), b.s.rows(),
-                         b.s.inputs);
-         return b.results();
+     [](Bench& b) {
+         b.m.swiglu(b.in(2 * b.x, 1), b.out(b.x), b.rows(), b.inputs);
+         b.m.swiglu_back(b.in(2 * b.x, 1), b.in(b.x, 2), b.out(2 * b.x), b.rows(), b.inputs);
      }},
     {"cross_entropy",
-     [](Bench b) {
-         Floats logits = b.draw.numbers(static_cast<size_t>(b.s.rows() * b.s.outputs));
+     [](Bench& b) {
+         Floats logits = b.drawn(b.y, 1);
          for (float& z : logits) z = std::fabs(z) > 100 ? z * 0x1p-12f : z; // up to 2^20
-         const Floats losses =
-             of_doubles(b.m.cross_entropy(b.inout(logits), b.tokens, b.s.outputs, 1 / static_cast<float>(b.s.rows())));
-         Floats all = b.results();
-         all.insert(all.end(), losses.begin(), losses.end());
-         return all;
+         const float share = 1 / static_cast<float>(b.rows());
+         b.inout(of_doubles(b.m.cross_entropy(b.inout(logits), b.tokens, b.outputs, share)));
      }},
     {"adamw",
-     [](Bench b) {
-         const auto count = static_cast<size_t>(b.s.inputs * b.s.outputs);
-         float* const p = b.inout(b.draw.numbers(count));
-         float* const m = b.inout(b.draw.numbers(count));
-         Floats squares = b.draw.numbers(count);
+     [](Bench& b) {
+         Floats squares = b.drawn(b.w, 4);
          for (float& v : squares) v = std::fabs(v);
-         b.m.adamw(p, b.in(b.s.inputs * b.s.outputs), m, b.inout(squares), count, adam_of({}, 7, 0.75f));
-         b.m.add(p, m, count);
-         return b.results();
+         float* const p = b.inout(b.drawn(b.w, 1));
+         float* const m = b.inout(b.drawn(b.w, 2));
+         b.m.adamw(p, b.in(b.w, 3), m, b.inout(squares), squares.size(), adam_of({}, 7, 0.75f));
+         b.m.add(p, m, squares.size());
      }},
     {"squares",
-     [](Bench b) {
-         Floats sums(static_cast<size_t>(b.s.outputs / 9 + 1));
+     [](Bench& b) {
+         Floats sums(static_cast<size_t>(b.outputs / 9 + 1));
          const size_t count = sums.size() * kSegment;
-         b.m.squares(b.in(static_cast<int64_t>(count)), count, sums.data());
-         return sums;
+         b.m.squares(b.in(static_cast<int64_t>(count), 1), count, sums.data());
+         b.inout(sums);
      }},
 };
 

@@ -279,7 +279,6 @@ TEST(StepOrders, TreeOfTokenSum) {
     };
     EXPECT_EQ(sum({0x1p24f, 1, 1}), 0x1p24f);
     EXPECT_EQ(sum({0x1p24f, 1, 1, 1}), 0x1p24f + 2);
-    EXPECT_EQ(sum({0x1p24f, 1, 1, 1, 1}), 0x1p24f + 2);
     EXPECT_EQ(sum({0x1p24f, 1, 1, 1, 1, 1}), 0x1p24f + 4);
 }
 

@@ -18,22 +18,28 @@ const Shape kShapes[] = {{1, 1, 1, 5, 1, 2},       {3, 1, 7, 257, 2, 6},    {1, 
                          {1, 100, 1000, 7, 3, 16}, {2, 31, 1025, 13, 2, 4}, {5, 64, 40, 100, 1, 8},
                          {1, 3, 3000, 7, 1, 2},    {1, 3, 20, 2000, 1, 2},  {3, 33, 129, 13, 1, 2}};
 
+std::string first_difference(const Floats& a, const Floats& b) {
+    if (a.size() != b.size()) return "sizes";
+    for (size_t i = 0; i < a.size(); ++i)
+        if (bits_of(a[i]) != bits_of(b[i]) || std::isnan(a[i]))
+            return std::to_string(i) + ": " + std::to_string(a[i]) + " and " + std::to_string(b[i]);
+    return "";
+}
+
 class EachOperation : public testing::TestWithParam<NamedOperation> {};
 
 TEST_P(EachOperation, HasTheReferencesBytes) {
     const std::unique_ptr<Machine> reference = make_reference();
     for (const Shape& shape : kShapes)
         for (const Numbers kind : {Numbers::ordinary, Numbers::spread, Numbers::zeros}) {
-            const Floats expected = GetParam().run({*reference, shape, kind});
+            const Floats expected = GetParam().results(*reference, shape, kind);
             for (const Kernels* kernels : supported_kernels())
                 for (const int threads : {1, 2, 3}) {
                     const std::unique_ptr<Machine> cpu = make_cpu(threads, *kernels);
-                    const Floats got = GetParam().run({*cpu, shape, kind});
-                    ASSERT_EQ(expected.size(), got.size());
-                    for (size_t i = 0; i < got.size(); ++i)
-                        ASSERT_EQ(bits_of(expected[i]), bits_of(got[i]))
-                            << shape.text() << ", numbers " << static_cast<int>(kind) << ", " << kernels->name << ", "
-                            << threads << " threads, number " << i << ": " << expected[i] << " and " << got[i];
+                    const Floats got = GetParam().results(*cpu, shape, kind);
+                    EXPECT_EQ(first_difference(expected, got), "")
+                        << shape.text() << ", numbers " << static_cast<int>(kind) << ", " << kernels->name << ", "
+                        << threads << " threads";
                 }
         }
 }
@@ -42,14 +48,14 @@ TEST_P(EachOperation, HasTheReferencesBytes) {
 TEST_P(EachOperation, HasTheseBytesForever) {
     const std::map<std::string, std::pair<uLong, uLong>> crcs = {
         {"embed", {0x6c22302c, 0xdb179f22}},          {"embed_back", {0x7479bb6c, 0x388799aa}},
-        {"linear", {0xeaeec370, 0xa17e5961}},         {"linear_back", {0xf1249aa7, 0xef566c94}},
-        {"linear_weights", {0x2e3fc673, 0x4d35ba3b}}, {"norm", {0xb7ba24d5, 0x4a286cb9}},
-        {"rotate", {0xe4931b7b, 0x20e117f0}},         {"attend", {0xb097008a, 0x15b5194a}},
-        {"swiglu", {0x11a2ad4f, 0xf75e4b95}},         {"cross_entropy", {0xcd776359, 0x54e94270}},
-        {"adamw", {0x587718b5, 0x60264836}},          {"squares", {0x4f973fba, 0xf6985aa2}}};
+        {"linear", {0xd63a912d, 0xb031293f}},         {"linear_back", {0x0596d1f0, 0x49bb02f2}},
+        {"linear_weights", {0x20a38fb5, 0xc9ba86d8}}, {"norm", {0xa7b1ad16, 0xea312ea9}},
+        {"rotate", {0x276281a9, 0x3072023f}},         {"attend", {0xdd73d7c7, 0xb19c1e8f}},
+        {"swiglu", {0x1e2bef11, 0x9880915b}},         {"cross_entropy", {0x9845d391, 0x1d6d4f4e}},
+        {"adamw", {0x7c640ad6, 0xd0fcf4a9}},          {"squares", {0x4f973fba, 0xf6985aa2}}};
     const std::unique_ptr<Machine> reference = make_reference();
     const auto crc = [&](Numbers kind) {
-        const Floats all = GetParam().run({*reference, {3, 33, 1029, 21, 3, 10}, kind});
+        const Floats all = GetParam().results(*reference, {3, 33, 1029, 21, 3, 10}, kind);
         return crc32_z(0, reinterpret_cast<const Bytef*>(all.data()), all.size() * sizeof(float));
     };
     const auto& [ordinary, spread] = crcs.at(GetParam().name);
