@@ -223,7 +223,7 @@ class BadInputTest(TrainTest):
                 (("--model", "tin"), "--model 'tin': need one of small, medium, large, xl, 2.7B, 71m, tiny"),
                 (("--micro-batch", "3"), "--micro-batch '3': need a power of two"),
                 (("--steps", "0"), "--steps '0': need a whole number from 1 to 1099511627776"),
-                (("--learning-rate", "nan"), "--learning_rate 'nan': need a number from 0 to 1e+30"),
+                (("--learning-rate", "nan"), "--learning-rate 'nan': need a number from 0 to 1e+30"),
                 (("--heads", "7"), "width 768 in 7 heads: need heads of equal and even width"),
                 (("--token-bits", "8"), "--token-bits '8': need 16 or 32"),
                 (("--device", "tpu"), "--device 'tpu': need auto, gpu or cpu"),
