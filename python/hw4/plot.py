@@ -230,9 +230,9 @@ def looks_of(lines, telling):
 
 def figure_of(cells, machine, args):
     import matplotlib
-    matplotlib.use("Agg")
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    matplotlib.rcParams["svg.hashsalt"] = "hw4"  # the same bytes each time
 
     x = args.x
     lines, telling, shared = lines_of(cells, x)

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <tuple>
 
 #include "src/base/error.h"
@@ -39,11 +38,6 @@ CaseData made(const Cell& cell, const Problem& problem) {
         round_all(problem.element, values, count, values);
     });
     return data;
-}
-
-bool wants(const Cell& cell, const Operation& operation) {
-    return std::any_of(std::begin(kPasses), std::end(kPasses),
-                       [&](Pass pass) { return cell.wants(pass) && &operation_of(pass) == &operation; });
 }
 
 // Launches of so many seconds each that the limit allows.
@@ -185,11 +179,7 @@ private:
 } // namespace
 
 void KeptData::release_others(const Cell& cell) {
-    const bool same_origin = made_for_ && origin_of(*made_for_) == origin_of(cell);
-    for (std::optional<CaseData>& data : data_) {
-        if (!data) continue;
-        if (!same_origin || !wants(cell, *data->problem.operation)) data.reset();
-    }
+    if (!made_for_ || origin_of(*made_for_) != origin_of(cell)) data_ = {};
     made_for_ = cell;
 }
 

@@ -14,11 +14,10 @@
 namespace hw4::bench {
 
 // The operands of the cell that is measured, which stay for the next one: implementations of a sweep take the same
-// sizes one after the other. Those of forward and those of backward are two sets; both stay where both are wanted.
+// sizes one after the other. Those of forward and those of backward are two sets.
 class KeptData {
 public:
-    // Lets go of all that a cell of these sizes and passes has no use for, whoever measures it: before anybody asks how
-    // much memory is free.
+    // Lets go of what is not of this cell's problem: before anybody asks how much memory is free.
     void release_others(const Cell& cell);
 
     // Valid until the next call.

@@ -139,7 +139,7 @@ std::vector<Implementation> implementations(const Sweep& sweep, const std::strin
     return list;
 }
 
-// An implementation that was not asked for is measured for its sake.
+// The baseline is measured before the others, also where --impl leaves it out.
 void put_first(std::vector<Implementation>& list, const std::string& baseline) {
     if (baseline.empty()) return;
     const auto is_it = [&](const Implementation& one) {

@@ -146,6 +146,7 @@ Fields csv_fields(const Row& row, Pass pass) {
     if_ran("samples", std::to_string(seconds.size()));
     if_ran("median_s", number(median(seconds)));
     if_ran("mean_s", number(mean(seconds)));
+    if_ran("deviation_s", number(deviation(seconds)));
     if_ran("spread", number(spread(seconds)));
     if_ran("tflop_per_s", number(flops_of(cell, pass) / median(seconds) * 1e-12));
     if_ran("peak_bytes", std::to_string(measured.peak_bytes));

@@ -9,6 +9,7 @@
 
 #include "src/base/interrupt.h"
 #include "src/base/standard_streams.h"
+#include "src/bench/accumulate.h"
 #include "src/bench/baseline.h"
 #include "src/bench/measure.h"
 #include "src/bench/memory_timeline.h"
@@ -178,12 +179,12 @@ ExitCode run_accumulate(const bench::AccumulateRequest& request) {
     InterruptGuard interrupts;
     GrowingFile json(request.output, interrupts);
     const std::string device = usable_device(request.device, false);
-    const std::vector<float> sums =
-        device == "gpu" ? bench::gpu_sums(request.addends) : bench::cpu_sums(request.addends);
-    json.begin(bench::accumulation_json(request.addends, sums, device), "");
+    const bench::Addends addends;
+    const std::vector<float> sums = device == "gpu" ? bench::gpu_sums(addends) : bench::cpu_sums(addends);
+    json.begin(bench::accumulation_json(addends, sums, device), "");
     json.finish();
     FILE* const lines = is_standard_stream(request.output) ? stderr : stdout;
-    std::fputs(bench::accumulation_table(request.addends, sums).c_str(), lines);
+    std::fputs(bench::accumulation_table(addends, sums).c_str(), lines);
     return ExitCode::ok;
 }
 

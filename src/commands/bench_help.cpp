@@ -96,7 +96,8 @@ std::string help_text() {
            "                          default 4G. The column scratch says how much it took\n"
            "  --memory_limit BYTES    as if there were no more: 8G, 512M\n"
            "\n"
-           "results; in the table peak, before bwd (in use when backward begins) and scratch are MiB:\n"
+           "results:\n"
+           "  the table               peak, before bwd (in use when backward begins) and scratch are MiB\n"
            "  --output FILE.json      lab5.py's fields unchanged (time(s) is the mean, in MB are MiB), null where\n"
            "                          nothing was measured, and one more, hw4: samples, kernel, memory, error against\n"
            "                          float64 on sampled rows, CRC-32 of the output, whether sampled rows have the\n"
@@ -116,11 +117,10 @@ std::string help_text() {
 }
 
 std::string accumulate_help() {
-    return "usage: hw4 bench accumulate [--count N] [--term X] [--device auto|gpu|cpu] [--output FILE.json]\n"
+    return "usage: hw4 bench accumulate [--device auto|gpu|cpu] [--output FILE.json]\n"
            "\n"
-           "Adds up N times X, default 1000 and 0.01, in float32, fp16 and bf16, narrow numbers in float32 too, and "
-           "in\n"
-           "chains of 32 and 64, as the contracts of hw4 add; beside the exact sums.\n";
+           "Adds up 0.01 a thousand times in float32, fp16 and bf16, narrow numbers in float32 too, and in chains of\n"
+           "32 and 64, as the contracts of hw4 add; beside the exact sums.\n";
 }
 
 std::string start_up_help() {

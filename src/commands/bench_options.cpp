@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/base/numbers.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/bench_values.h"
 #include "src/io/case_values.h"
@@ -58,12 +57,6 @@ Timing parse_timing(const std::string& name) {
     for (const Timing timing : {Timing::event, Timing::wall})
         if (name == name_of(timing)) return timing;
     refuse_value("timing", name, "event or wall");
-}
-
-float parse_term(const std::string& text) {
-    const auto term = decimal_number(text, -1e4, 1e4);
-    if (!term) refuse_value("term", text, "a number from -1e4 to 1e4");
-    return static_cast<float>(*term);
 }
 
 // "8G", "512m", "1000000"
@@ -175,12 +168,9 @@ Request parse_request(int argc, char** argv) {
 
 AccumulateRequest parse_accumulate(int argc, char** argv) {
     AccumulateRequest request;
-    const auto count = [&](const char* value) { request.addends.count = parse_count("count", value, kMostRepeats); };
     request.action = take_options(
         argc, argv,
-        {{"count", required_argument, count},
-         {"term", required_argument, [&](const char* value) { request.addends.term = parse_term(value); }},
-         {"device", required_argument, [&](const char* value) { request.device = parse_device(value); }},
+        {{"device", required_argument, [&](const char* value) { request.device = parse_device(value); }},
          {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}},
         usage_error);
     if (request.action != Action::run) return request;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "src/bench/accumulate.h"
 #include "src/bench/memory_timeline.h"
 #include "src/bench/sweep.h"
 #include "src/commands/options.h"
@@ -29,7 +28,6 @@ Request parse_request(int argc, char** argv);
 
 struct AccumulateRequest {
     Action action = Action::run;
-    Addends addends;
     Device device = Device::automatic;
     std::string output; // JSON; empty: none
 };

@@ -1,17 +1,30 @@
 // Cells measured on the card, and the sums of the study of accumulation.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "src/bench/accumulate.h"
 #include "src/bench/measure.h"
 #include "src/gpu/kernels.h"
-#include "tests/support/memory_peak.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/subject.h"
 
 namespace hw4::bench {
 namespace {
+
+// The most that was in use at once. What is left at the end must be nothing.
+size_t peak_of(const MemoryTrack& track) {
+    size_t in_use = 0;
+    size_t peak = 0;
+    for (const MemoryEvent& event : track.events) {
+        if (event.kind == MemoryEvent::Kind::taken) in_use += event.allocation.bytes;
+        if (event.kind == MemoryEvent::Kind::given_back) in_use -= event.allocation.bytes;
+        peak = std::max(peak, in_use);
+    }
+    EXPECT_EQ(in_use, 0);
+    return peak;
+}
 
 class BenchOnGpu : public ::testing::Test {
 protected:
@@ -155,7 +168,7 @@ TEST_F(BenchOnGpu, OneRunTakesWhatTheRowSays) {
         std::vector<MemoryTrack> tracks;
         const Row row = measured(cell_of(impl, false), *workbench, &tracks);
         for (const MemoryTrack& track : tracks)
-            EXPECT_EQ(test::peak_of(track), row.of(track.pass).peak_bytes) << impl << " " << name_of(track.pass);
+            EXPECT_EQ(peak_of(track), row.of(track.pass).peak_bytes) << impl << " " << name_of(track.pass);
         if (row.status() != Status::unsupported) EXPECT_EQ(tracks.size(), kPassCount);
     }
 }

@@ -151,6 +151,8 @@ class Install(Workplace):
                   '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
         for words, completed in ((("hw4", "--list"), "--list-kernels"), (("hw4", "--contract", "fixed1"), "fixed16"),
                                  (("hw4", "bench", "--batch"), "--batch_size"), (("hw4", "trai"), "train"),
+                                 (("hw4", "bench", "allreduce", "--si"), "--sizes"),
+                                 (("hw4", "bench", "step", "--sha"), "--shard"),
                                  (("hw4", "train", "--micro"), "--micro-batch"),
                                  (("hw4", "train", "--model", "med"), "medium")):
             done = self.run_command("bash", "-c", asking, "bash", script, f"{self.folder}/prefix/bin/hw4", words[-1],

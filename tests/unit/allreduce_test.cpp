@@ -78,13 +78,6 @@ TEST(Allreduce, BandwidthsAreThoseOfNcclTests) {
     EXPECT_FALSE(row.has_bandwidth());
 }
 
-TEST(RankGroup, SaysWhereRanksAre) {
-    EXPECT_EQ(words_of({4, 1, 1, "gpu", "Open MPI v4.1.4"}),
-              "4 ranks on one machine, on one card that ranks share, Open MPI v4.1.4");
-    EXPECT_EQ(words_of({4, 2, 4, "gpu", ""}), "4 ranks on 2 machines, on 4 cards");
-    EXPECT_EQ(words_of({1, 1, 0, "cpu", ""}), "one rank on one machine, on processors");
-}
-
 TEST(RankGroup, ComesToOneOutcome) {
     on_thread_ranks(3, [](Ranks& ranks) {
         const Outcome outcome = agreed_outcome(ranks, [&] {

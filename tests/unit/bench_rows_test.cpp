@@ -41,15 +41,6 @@ TEST(BenchRow, StatusIsOkWhereAPassRanAndNoneFailed) {
     EXPECT_EQ(row_without(small_cell(), Status::oom, "why").reason(), "why");
 }
 
-TEST(BenchRow, FlopsAreLab5s) {
-    Cell cell = small_cell();
-    EXPECT_EQ(flops_of(cell, Pass::forward), 4.0 * 2 * 128 * 128 * 4 * 32);
-    cell.causal = true;
-    EXPECT_EQ(flops_of(cell, Pass::forward), 2.0 * 2 * 128 * 128 * 4 * 32);
-    EXPECT_EQ(flops_of(cell, Pass::backward), 2.5 * flops_of(cell, Pass::forward));
-    EXPECT_EQ(flops_of(cell, Pass::forward_backward), 3.5 * flops_of(cell, Pass::forward));
-}
-
 TEST(BenchRow, RatiosAreOfTheBaselineOnTheSameProblem) {
     const auto row_of = [](const char* impl, int64_t tokens, double seconds) {
         Row row = some_row();

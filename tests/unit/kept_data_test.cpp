@@ -65,22 +65,5 @@ TEST(KeptData, IsAsMadeAnewWhateverCameBefore) {
     }
 }
 
-TEST(KeptData, IsOfPassesThatTheCellWants) {
-    KeptData kept;
-    Cell cell = small_cell();
-    const auto bytes_of = [&](const Operation& operation) { return problem_of(cell, operation).input_bytes(); };
-    for (const Operation* operation : kOperations) kept.of(cell, *operation);
-    EXPECT_EQ(kept.bytes(), bytes_of(kForward) + bytes_of(kBackward));
-    cell.passes[static_cast<size_t>(Pass::backward)] = false;
-    kept.release_others(cell);
-    EXPECT_EQ(kept.bytes(), bytes_of(kForward) + bytes_of(kBackward)) << "forward_backward takes backward's";
-    cell.passes[static_cast<size_t>(Pass::forward_backward)] = false;
-    kept.release_others(cell);
-    EXPECT_EQ(kept.bytes(), bytes_of(kForward));
-    cell.passes[static_cast<size_t>(Pass::forward)] = false;
-    kept.release_others(cell);
-    EXPECT_EQ(kept.bytes(), 0u);
-}
-
 } // namespace
 } // namespace hw4::bench
