@@ -58,6 +58,9 @@ public:
                 row.of_operation[i] += operations_[of].of_operation[i] / static_cast<double>(timed);
         row.calls = together_.calls();
         for (const step::Parameter& tensor : trainer_.parameters().list) row.parameters += tensor.count();
+        row.parameter_bytes = trainer_.parameters().floats * sizeof(float);
+        row.optimizer_bytes = 2 * trainer_.shard().count * sizeof(float);
+        row.activation_bytes = before_gradients_ - row.parameter_bytes - row.optimizer_bytes;
         row.peak_after_init = after_init_;
         row.peak_before_optimizer = machine_.peak_before_optimizer();
         row.peak = machine_.peak_bytes();
@@ -67,6 +70,7 @@ private:
     const step::Configuration settings_;
     MeasuredMachine machine_; // which all below has memory of
     step::Trainer trainer_;
+    const size_t before_gradients_ = machine_.peak_bytes();
     step::DataParallel together_;
     int64_t steps_ = 0;
     size_t after_init_ = 0;
@@ -217,6 +221,13 @@ std::string step_json(const StepRow& row) {
     for (const StepOperation operation : kStepOperations)
         operations.add(name_of(operation), known(json_number(row.of_operation[static_cast<size_t>(operation)])));
     fields.add_nested("operations", operations.text());
+    JsonFields bytes; // a forward pass alone takes those of parameters and activations
+    const size_t others = row.parameter_bytes + row.optimizer_bytes + row.activation_bytes;
+    bytes.add("parameters", known(std::to_string(row.parameter_bytes)));
+    bytes.add("optimizer", known(std::to_string(row.optimizer_bytes)));
+    bytes.add("activations", known(std::to_string(row.activation_bytes)));
+    bytes.add("gradients", known(std::to_string(row.peak - others)));
+    fields.add_nested("bytes", bytes.text());
     fields.add("peak_after_init_bytes", known(std::to_string(row.peak_after_init)));
     fields.add("peak_before_optimizer_bytes", known(std::to_string(row.peak_before_optimizer)));
     fields.add("peak_bytes", known(std::to_string(row.peak)));

@@ -42,7 +42,11 @@ struct StepRow {
     std::vector<double> of_phase[std::size(kStepPhases)];
     // Of the first rank.
     double of_operation[std::size(kStepOperations)] = {}; // the mean
-    size_t peak_after_init = 0;                           // bytes
+    // Bytes of the first rank: what they are for, and the most that was in use up to a moment.
+    size_t parameter_bytes = 0;
+    size_t optimizer_bytes = 0; // m and v
+    size_t activation_bytes = 0;
+    size_t peak_after_init = 0;
     size_t peak_before_optimizer = 0;
     size_t peak = 0;
 

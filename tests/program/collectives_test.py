@@ -112,6 +112,9 @@ class StepTest(CliTest):
         whole, sharded = (self.rows(4, "--ways", "flat", *more)[0][0] for more in ((), ("--shard",)))
         spared = whole["peak_after_init_bytes"] - sharded["peak_after_init_bytes"]
         self.assertGreater(spared, 164160 * 4 * 2 * 0.7)  # of m and v three quarters
+        self.assertEqual(whole["bytes"]["optimizer"] - sharded["bytes"]["optimizer"], spared)
+        for row in whole, sharded:
+            self.assertEqual(sum(row["bytes"].values()), row["peak_bytes"])
         self.assertGreaterEqual(sharded["peak_bytes"], sharded["peak_before_optimizer_bytes"])
 
 
