@@ -175,23 +175,24 @@ struct HeadLayout {
         int64_t matrix;
         int64_t matrices;
     };
-    // copy(head's row in rows, its row in the file, columns) for each token of a unit.
-    template <class Rows, class File, class Copy>
-    void each_token(int64_t unit, Rows* rows, Place in_rows, File* file, Place in_file, const Copy& copy) const {
-        const int64_t sequence = unit / model.heads;
-        const int64_t head = unit % model.heads;
-        const int64_t dim = model.head_width();
-        file += ((sequence * in_file.matrices + in_file.matrix) * model.heads + head) * context * dim;
-        rows += (sequence * context * in_rows.matrices + in_rows.matrix) * model.width + head * dim;
-        for (int64_t t = 0; t < context; ++t) copy(rows + t * in_rows.matrices * model.width, file + t * dim, dim);
-    }
     void take(int64_t unit, const float* rows, Place in_rows, float* file, Place in_file) const {
-        each_token(unit, rows, in_rows, file, in_file,
-                   [](const float* row, float* to, int64_t dim) { std::copy_n(row, dim, to); });
+        for (int64_t t = 0; t < context; ++t)
+            std::copy_n(rows + of_rows(unit, in_rows, t), model.head_width(), file + of_file(unit, in_file, t));
     }
     void give(int64_t unit, const float* file, Place in_file, float* rows, Place in_rows) const {
-        each_token(unit, rows, in_rows, file, in_file,
-                   [](float* row, const float* from, int64_t dim) { std::copy_n(from, dim, row); });
+        for (int64_t t = 0; t < context; ++t)
+            std::copy_n(file + of_file(unit, in_file, t), model.head_width(), rows + of_rows(unit, in_rows, t));
+    }
+
+private:
+    // Where a token of a unit begins.
+    int64_t of_rows(int64_t unit, Place in, int64_t t) const {
+        const int64_t row = unit / model.heads * context + t;
+        return (row * in.matrices + in.matrix) * model.width + unit % model.heads * model.head_width();
+    }
+    int64_t of_file(int64_t unit, Place in, int64_t t) const {
+        const int64_t head = (unit / model.heads * in.matrices + in.matrix) * model.heads + unit % model.heads;
+        return (head * context + t) * model.head_width();
     }
 };
 
