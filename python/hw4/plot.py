@@ -10,6 +10,7 @@ a cross, at the top, is a cell that ran out of memory. Needs matplotlib. Runs as
 python/hw4/plot.py. Exit codes: 1 nothing was drawn, 2 wrong usage.
 """
 import argparse
+import collections
 import dataclasses
 import io
 import json
@@ -18,6 +19,7 @@ import statistics
 import sys
 from pathlib import Path
 
+DRAWN = ("ok", "oom")  # other cells are counted
 PASSES = ("forward", "backward", "forward_backward")
 # Sizes by hw4 bench's names: letter, words on an axis.
 SIZES = {"seq_len": ("N", "sequence length N (tokens)"), "batch_size": ("B", "batch size B (sequences)"),
@@ -90,7 +92,7 @@ def read(path):
         return machine["name"] or machine["device"], [cell for row in rows for cell in cells_of_bench(row)]
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         raise Refused(f"{path}: not a file that hw4 bench --output or hw4.neighbours --json has written") from error
 
 
@@ -135,6 +137,7 @@ def lines_of(cells, x):
     for name, usual in (("kv_heads", "num_heads"), ("queries", "seq_len")):  # as many, unless asked for
         if name in names and all(cell.fields[name] == cell.fields[usual] for cell in cells):
             names.remove(name)
+
     def varies(name):
         values = {}  # of one x; a type is told by its implementation, unless that has several
         for cell in cells:
@@ -154,15 +157,10 @@ def lines_of(cells, x):
     return lines, telling, shared
 
 
-def base_times(lines, baseline, x):
-    """{(the other values, the value of x, pass): seconds} of the baseline."""
-    return {(rest, cell.fields[x], cell.of): statistics.median(cell.seconds)
-            for (impl, rest), cells in lines.items() if impl == baseline for cell in cells if cell.status == "ok"}
-
-
 def quantities(lines, baseline, x):
     """{name: (words on the axis, value of a cell of a line)}"""
-    base = base_times(lines, baseline, x)
+    base = {(rest, cell.fields[x], cell.of): statistics.median(cell.seconds)
+            for (impl, rest), cells in lines.items() if impl == baseline for cell in cells if cell.status == "ok"}
 
     def ratio(cell, rest):
         if cell.impl == baseline:
@@ -234,16 +232,19 @@ def figure_of(cells, machine, args):
     from matplotlib.lines import Line2D
     matplotlib.rcParams["svg.hashsalt"] = "hw4"  # the same bytes each time
 
+    others = collections.Counter(cell.status for cell in cells if cell.of in args.passes and cell.status not in DRAWN)
+    cells = [cell for cell in cells if cell.of in args.passes and cell.status in DRAWN]
+    if not cells:
+        raise Refused("no pass ran that could be drawn")
     x = args.x
     lines, telling, shared = lines_of(cells, x)
     looks = looks_of(lines, telling)
     known = quantities(lines, args.relative_to, x)
-    shown = {cell.of for cell in cells if cell.status in ("ok", "oom")}
-    of_passes = [name for name in args.passes if name in shown]
+    of_passes = [name for name in args.passes if any(cell.of == name for cell in cells)]
     wanted = [name for name in args.y if any(
         known[name][1](cell, rest) for (_, rest), found in lines.items() for cell in found if cell.status == "ok")]
-    if not of_passes or not wanted:
-        raise Refused("no pass ran that could be drawn")
+    if not wanted:
+        raise Refused(f"no cell has {' or '.join(args.y)}")
     rows, columns = (len(wanted), len(of_passes)) if len(of_passes) > 1 else (1, len(wanted))
     fig = Figure(figsize=(max(3.4 * columns, 5), 2.5 * rows + 1.1), layout="constrained")
     panels = fig.subplots(rows, columns, squeeze=False)
@@ -269,10 +270,11 @@ def figure_of(cells, machine, args):
         panel.set_axisbelow(True)
     handles = [Line2D([], [], color=color, linestyle=dash, marker=marker, markersize=4, label=", ".join([impl, *rest]))
                for (impl, rest), (color, (dash, marker)) in looks.items()]
-    if any(cell.status == "oom" and cell.of in of_passes for cell in cells):
+    if any(cell.status == "oom" for cell in cells):
         handles.append(Line2D([], [], color="#000000", marker="x", linestyle="none", label="out of memory"))
     fig.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), frameon=False, fontsize=8)
-    fig.suptitle(f"{machine}\n{', '.join(shared)}", fontsize=10)
+    left_out = ", ".join(f"{count} {status}" for status, count in others.items())
+    fig.suptitle(f"{machine}\n{', '.join(shared)}" + (f"\nnot drawn: {left_out}" if others else ""), fontsize=10)
     return fig
 
 
