@@ -490,6 +490,11 @@ def rows_of_ranks(bench, ranks, *words):
         if code not in (0, 69, 70) or not path.exists() or not path.stat().st_size:
             raise RunFailed(f"hw4 bench {' '.join(words)} on {ranks} ranks ended with {code}", code)
         rows = json.loads(path.read_text())["results"]
+    for row in rows:
+        if "step" in row:  # of hw4 bench step, in which sums are always in order
+            step = row["step"]
+            row.update(via="ordered", bytes=4 * (row["parameters"] or 0), step_s=step["mean"], samples=step["samples"])
+            row["exposed_s"] = row["step_s"] and row["step_s"] * row["communication_share"]
     return [{name: row[name] for name in OF_RANKS if row.get(name) is not None} for row in rows]
 
 
@@ -501,7 +506,7 @@ def collectives(bench, ranks, sizes, rules, devices, gradients):
                                      *rules)
             document.write(allreduce=vectors)
     for count, words in gradients:
-        steps_ += rows_of_ranks(bench, count, "gradients", "--device", list(devices)[-1], *words)
+        steps_ += rows_of_ranks(bench, count, "step", *words)
         document.write(gradients=steps_)
 
 

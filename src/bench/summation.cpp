@@ -70,7 +70,9 @@ public:
 
 protected:
     void sum_in_place(float* values, size_t stride, size_t count) override {
-        ordered_.sum(values, stride, count, values);
+        OrderedSum::Parts of_rank;
+        for (size_t part = 0; part < parts().size(); ++part) of_rank.push_back(values + part * stride);
+        ordered_.sum(of_rank, {0, count}, values);
     }
 
 private:

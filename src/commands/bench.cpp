@@ -227,11 +227,10 @@ ExitCode run_bench(int argc, char** argv, Ranks& ranks) {
         const std::string first = argc > 1 ? argv[1] : "";
         if (first == "allreduce")
             return on_ranks(argc, argv, ranks, bench::parse_allreduce, bench::allreduce_help, run_allreduce);
-        if (first == "gradients")
-            return on_ranks(argc, argv, ranks, bench::parse_gradients, bench::gradients_help, run_gradients);
+        if (first == "step") return on_ranks(argc, argv, ranks, bench::parse_step, bench::step_help, run_step);
         agree(ranks, [&] {
             if (ranks.count() > 1)
-                throw Error(ExitCode::usage, "bench is for one process, but for allreduce and gradients");
+                throw Error(ExitCode::usage, "bench is for one process, but for allreduce and step");
         });
         return command(argc, argv);
     };

@@ -29,76 +29,133 @@ std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& tex
     return parse_numbers(option, text, sizeof(float), kMostBytes);
 }
 
-std::vector<const Model*> parse_models(const std::string& text) {
-    std::vector<const Model*> found;
+// Those of `all` that the text names.
+template <class Named>
+std::vector<const Named*> parse_presets(const char* option, const std::string& text, const std::vector<Named>& all) {
+    std::vector<const Named*> found;
     for (const std::string& word : split_at_commas(text)) {
-        const auto is_it = [&](const Model& model) { return word == model.name; };
-        const auto model = std::find_if(models().begin(), models().end(), is_it);
-        if (model == models().end()) {
+        const auto is_it = [&](const Named& one) { return word == one.name; };
+        const auto one = std::find_if(all.begin(), all.end(), is_it);
+        if (one == all.end()) {
             std::vector<std::string> names;
-            for (const Model& known : models()) names.emplace_back(known.name);
-            refuse_name("model", text, word, "some of ", names);
+            for (const Named& known : all) names.emplace_back(known.name);
+            refuse_name(option, text, word, "some of ", names);
         }
-        found.push_back(&*model);
+        found.push_back(&*one);
     }
     return found;
 }
 
 // The options of all measurements of several ranks, and `own`.
 void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vector<CommandOption> own) {
-    constexpr int kMostContributions = 1024;
     CollectiveRules& rules = request.rules;
-    const auto warmup = [&](const char* value) {
-        const std::vector<int> warmups = parse_warmups(value);
-        if (warmups.size() > 1) refuse_value("warmup", value, "one number");
-        rules.warmup = warmups.front();
-    };
-    const auto contributions = [&](const char* value) {
-        request.contributions = parse_count("contributions", value, kMostContributions);
-    };
-    own.insert(
-        own.end(),
-        {{"via", kValue, [&](const char* value) { request.vias = parse_named("via", value, kEveryVia); }},
-         {"contributions", kValue, contributions},
-         {"device", kValue, [&](const char* value) { request.device = parse_device(value); }},
-         {"warmup", kValue, warmup},
-         {"repeats", kValue, [&](const char* value) { rules.repeats = parse_count("repeats", value, kMostRepeats); }},
-         {"limit", kValue, [&](const char* value) { rules.limit_s = parse_seconds(value); }},
-         {"output", kValue, [&](const char* value) { request.output = parse_json_name(value); }},
-         flag("quiet", request.quiet)});
+    own.insert(own.end(), {{"device", kValue, [&](const char* value) { request.device = parse_device(value); }},
+                           {"warmup", kValue, [&](const char* value) { request.warmups = parse_warmups(value); }},
+                           {"repeats", kValue,
+                            [&](const char* value) { rules.repeats = parse_count("repeats", value, kMostRepeats); }},
+                           {"limit", kValue, [&](const char* value) { rules.limit_s = parse_seconds(value); }},
+                           {"output", kValue, [&](const char* value) { request.output = parse_json_name(value); }},
+                           flag("quiet", request.quiet)});
     request.action = take_options(argc, argv, own, usage_error);
     if (request.action == Action::run && optind < argc)
         usage_error("'" + std::string(argv[optind]) + "': need options alone");
 }
 
+// Where there is a choice, none of all.
+template <class Value>
+void take_if_none(std::vector<Value>& values, const std::vector<Value>& others) {
+    if (values.empty()) values = others;
+}
+
 } // namespace
 
 AllreduceRequest parse_allreduce(int argc, char** argv) {
+    constexpr int kMostContributions = 1024;
     AllreduceRequest request;
     request.sizes = parse_byte_sizes("sizes", "1m..1g*10");
-    const auto sizes = [&](const char* value) { request.sizes = parse_byte_sizes("sizes", value); };
-    parse_for_ranks(argc, argv, request, {{"sizes", kValue, sizes}});
+    const auto contributions = [&](const char* value) {
+        request.contributions = parse_count("contributions", value, kMostContributions);
+    };
+    parse_for_ranks(argc, argv, request,
+                    {{"sizes", kValue, [&](const char* value) { request.sizes = parse_byte_sizes("sizes", value); }},
+                     {"via", kValue, [&](const char* value) { request.vias = parse_named("via", value, kEveryVia); }},
+                     {"contributions", kValue, contributions}});
+    if (request.warmups.size() > 1) usage_error("--warmup: need one number");
+    if (!request.warmups.empty()) request.rules.warmup = request.warmups.front();
     return request;
 }
 
-GradientsRequest parse_gradients(int argc, char** argv) {
-    GradientsRequest request;
-    request.models = {&models().front()};
-    request.buckets = parse_byte_sizes("buckets", "1m..1g*10");
-    constexpr SyncWay::Kind kWaysToAsk[] = {SyncWay::Kind::naive, SyncWay::Kind::flat, SyncWay::Kind::overlapped};
+const std::vector<StepPreset>& step_presets() {
+    static const std::vector<StepPreset> list = {
+        {"cs336-step", "contexts 128 to 1024 of small, after 5 warm-up steps", "small", {128, 256, 512, 1024}, {5}},
+        {"cs336-warmup", "small, context 128, after 0, 1, 2 and 5 warm-up steps", "small", {128}, {0, 1, 2, 5}},
+    };
+    return list;
+}
+
+StepRequest parse_step(int argc, char** argv) {
+    using Kind = step::SyncWay::Kind;
+    constexpr Kind kEveryWay[] = {Kind::naive, Kind::flat, Kind::bucketed, Kind::overlapped};
+    StepRequest request;
+    request.rules.repeats = 10;
+    request.rules.limit_s = 60;
+    const StepPreset* preset = nullptr;
+    const auto list = [](const char* name, std::vector<int64_t>& to, int64_t least, int64_t most) {
+        return CommandOption{name, kValue,
+                             [=, &to](const char* value) { to = parse_numbers(name, value, least, most); }};
+    };
     const auto count = [](const char* name, auto& to, int most) {
         return CommandOption{name, kValue, [=, &to](const char* value) { to = parse_count(name, value, most); }};
     };
-    const auto ways = [&](const char* value) { request.ways = parse_named("ways", value, kWaysToAsk); };
-    const auto buckets = [&](const char* value) { request.buckets = parse_byte_sizes("buckets", value); };
-    parse_for_ranks(argc, argv, request,
-                    {{"model", kValue, [&](const char* value) { request.models = parse_models(value); }},
-                     {"ways", kValue, ways},
-                     {"buckets", kValue, buckets},
-                     count("batch_size", request.batch_size, 1 << 20),
-                     count("seq_len", request.seq_len, 1 << 20),
-                     count("threads", request.threads, kMostThreads)});
+    const auto models = [&](const char* value) { request.models = parse_presets("model", value, step::presets()); };
+    const auto presets = [&](const char* value) { preset = parse_presets("preset", value, step_presets()).front(); };
+    parse_for_ranks(
+        argc, argv, request,
+        {{"model", kValue, models},
+         {"preset", kValue, presets},
+         {"ways", kValue, [&](const char* value) { request.ways = parse_named("ways", value, kEveryWay); }},
+         {"buckets", kValue, [&](const char* value) { request.buckets = parse_byte_sizes("buckets", value); }},
+         list("seq_len", request.seq_lens, 1, 1 << 20),
+         count("batch_size", request.batch_size, 1 << 20),
+         count("micro_batch", request.micro_batch, 1 << 20),
+         count("threads", request.threads, kMostThreads),
+         flag("shard", request.shard)});
+    if ((request.micro_batch & (request.micro_batch - 1)) != 0)
+        refuse_value("micro_batch", std::to_string(request.micro_batch), "a power of two");
+    if (request.device == Device::gpu && request.action == Action::run)
+        throw Error(ExitCode::no_gpu, "step computes on the CPU: it has no kernels for a GPU yet");
+    request.device = Device::cpu;
+    if (preset != nullptr) {
+        if (request.models.empty()) models(preset->model);
+        take_if_none(request.seq_lens, preset->seq_lens);
+        take_if_none(request.warmups, preset->warmups);
+    }
+    take_if_none(request.models, {&step::presets().front()});
+    take_if_none(request.warmups, {request.rules.warmup});
+    take_if_none(request.ways, {std::begin(kEveryWay), std::end(kEveryWay)});
+    take_if_none(request.buckets, parse_byte_sizes("buckets", "1m..1g*10"));
     return request;
+}
+
+std::vector<StepCell> StepRequest::cells(int ranks) const {
+    using Kind = step::SyncWay::Kind;
+    std::vector<step::SyncWay> asked;
+    for (const Kind kind : ways)
+        if (kind == Kind::naive || kind == Kind::flat)
+            asked.push_back({kind, 0});
+        else
+            for (const int64_t bytes : buckets) asked.push_back({kind, static_cast<size_t>(bytes)});
+    if (ranks == 1) asked = {{}};
+    std::vector<StepCell> all;
+    for (const step::Preset* const model : models)
+        for (const int64_t seq_len : seq_lens.empty() ? std::vector<int64_t>{model->context} : seq_lens)
+            for (const int warmup : warmups)
+                for (const step::SyncWay& way : asked) {
+                    StepCell cell{model, way, shard, batch_size, seq_len, micro_batch, threads, rules};
+                    cell.rules.warmup = warmup;
+                    all.push_back(cell);
+                }
+    return all;
 }
 
 } // namespace hw4::bench
@@ -107,7 +164,6 @@ namespace hw4 {
 namespace {
 
 using bench::RankGroup;
-using bench::SyncWay;
 
 constexpr const char* kName = "hw4 bench"; // in remarks
 
@@ -183,20 +239,6 @@ private:
     bench::Ending ending_;
 };
 
-// Backward alone, which the others are measured against, and what is asked for.
-std::vector<std::pair<SyncWay, bench::Via>> ways_of(const bench::GradientsRequest& request) {
-    std::vector<std::pair<SyncWay, bench::Via>> ways = {{{SyncWay::Kind::none, 0}, bench::Via::mpi}};
-    for (const bench::Via via : request.vias)
-        for (const SyncWay::Kind kind : request.ways) {
-            if (kind != SyncWay::Kind::overlapped) {
-                ways.push_back({{kind, 0}, via});
-                continue;
-            }
-            for (const int64_t bytes : request.buckets) ways.push_back({{kind, static_cast<size_t>(bytes)}, via});
-        }
-    return ways;
-}
-
 } // namespace
 
 ExitCode run_allreduce(const bench::AllreduceRequest& request, std::vector<std::string> argv, Ranks& ranks) {
@@ -211,25 +253,14 @@ ExitCode run_allreduce(const bench::AllreduceRequest& request, std::vector<std::
     return report.finish();
 }
 
-ExitCode run_gradients(const bench::GradientsRequest& request, std::vector<std::string> argv, Ranks& ranks) {
+ExitCode run_step(const bench::StepRequest& request, std::vector<std::string> argv, Ranks& ranks) {
     RanksReport report(request, std::move(argv), ranks);
-    bench::GradientsCell cell;
-    cell.batch_size = request.batch_size;
-    cell.seq_len = request.seq_len;
-    cell.contributions = request.contributions;
-    cell.rules = request.rules;
     const int processors = share_of_processors(ranks, available_processors(), allowed_processors());
-    cell.threads = request.threads > 0 ? request.threads : processors;
-    for (const bench::Model* const model : request.models) {
-        cell.model = model;
-        report.say(bench::gradients_head(report.group(), *model));
-        bench::GradientSteps steps(cell, report.group(), ranks, report.collectives());
-        for (const auto& [way, via] : ways_of(request)) {
-            cell.way = way;
-            cell.via = via;
-            const bench::GradientsRow row = steps.measure(cell);
-            report.add(row.outcome, bench::gradients_line(row), bench::gradients_json(row));
-        }
+    report.say(bench::step_head(report.group()));
+    for (bench::StepCell cell : request.cells(ranks.count())) {
+        if (cell.threads == 0) cell.threads = processors;
+        const bench::StepRow row = bench::measure_step(cell, report.group(), ranks, report.collectives());
+        report.add(row.outcome, bench::step_line(row), bench::step_json(row));
     }
     return report.finish();
 }

@@ -1,10 +1,11 @@
-// hw4 bench allreduce and hw4 bench gradients: their command lines, and the ranks that run them.
+// hw4 bench allreduce and hw4 bench step: their command lines, and the ranks that run them.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "src/bench/gradients.h"
+#include "src/bench/step.h"
+#include "src/bench/summation.h"
 #include "src/commands/options.h"
 #include "src/ranks/ranks.h"
 
@@ -14,29 +15,45 @@ namespace hw4::bench {
 struct CollectiveRequest {
     Action action = Action::run;
     Device device = Device::automatic;
-    std::vector<Via> vias = {Via::mpi};
-    int contributions = 8;
-    CollectiveRules rules;
-    std::string output; // JSON; a file's name, or - for standard output; empty: none
+    std::vector<int> warmups;
+    CollectiveRules rules; // but for the warm-ups
+    std::string output;    // JSON; a file's name, or - for standard output; empty: none
     bool quiet = false;
 };
 
 struct AllreduceRequest : CollectiveRequest {
     std::vector<int64_t> sizes; // bytes
+    std::vector<Via> vias = {Via::mpi};
+    int contributions = 8;
 };
 
-struct GradientsRequest : CollectiveRequest {
-    std::vector<const Model*> models;
-    std::vector<SyncWay::Kind> ways = {SyncWay::Kind::naive, SyncWay::Kind::flat, SyncWay::Kind::overlapped};
-    std::vector<int64_t> buckets; // bytes
-    int64_t batch_size = 8;
-    int64_t seq_len = 512;
+// Sizes and warm-ups for a table of the course.
+struct StepPreset {
+    const char* name;
+    const char* idea;
+    const char* model;
+    std::vector<int64_t> seq_lens;
+    std::vector<int> warmups;
+};
+const std::vector<StepPreset>& step_presets();
+
+// A list that is empty has not been asked for.
+struct StepRequest : CollectiveRequest {
+    std::vector<const step::Preset*> models;
+    std::vector<int64_t> seq_lens;
+    std::vector<step::SyncWay::Kind> ways; // of several ranks
+    std::vector<int64_t> buckets;          // bytes
+    int64_t batch_size = 4;
+    int64_t micro_batch = 0;
+    bool shard = false;
     int threads = 0;
+
+    std::vector<StepCell> cells(int ranks) const;
 };
 
 // argv[0] is not looked at. Throw Error (usage).
 AllreduceRequest parse_allreduce(int argc, char** argv);
-GradientsRequest parse_gradients(int argc, char** argv);
+StepRequest parse_step(int argc, char** argv);
 
 } // namespace hw4::bench
 
@@ -44,6 +61,6 @@ namespace hw4 {
 
 // Called by all ranks, of which the first says and writes what comes of it. Throws Error.
 ExitCode run_allreduce(const bench::AllreduceRequest& request, std::vector<std::string> argv, Ranks& ranks);
-ExitCode run_gradients(const bench::GradientsRequest& request, std::vector<std::string> argv, Ranks& ranks);
+ExitCode run_step(const bench::StepRequest& request, std::vector<std::string> argv, Ranks& ranks);
 
 } // namespace hw4

@@ -1,4 +1,4 @@
-#include "src/bench/gradients.h"
+#include "src/commands/bench_collectives.h"
 #include "src/commands/bench_options.h"
 
 namespace hw4::bench {
@@ -21,16 +21,8 @@ constexpr const char* kExitCodes = "\n"
                                    "  69  no cell ran, or there is no usable GPU\n"
                                    "  70  a cell failed; all others were measured\n";
 
-// Options of allreduce and of gradients.
+// Options of allreduce and of step.
 constexpr const char* kRanksOptions =
-    "  --via NAME              a list of mpi, its all-reduce, the default; nccl, where libnccl.so.2 is found;\n"
-    "                          ordered, in an order that does not depend on the number of ranks, nor do its bytes\n"
-    "  --contributions N       vectors that are added up, default 8: each of n ranks has N / n, at least one\n"
-    "  --device auto|gpu|cpu   default: GPUs if each rank has one. A rank uses the GPU of its place on the machine;\n"
-    "                          rows say where ranks share one\n"
-    "  --warmup N              default 5\n"
-    "  --repeats N             default 20\n"
-    "  --limit SECONDS         fewer repeats, from 3 on, once they have taken so long; default 10\n"
     "  --output FILE.json      - is standard output. The file is complete after each row\n"
     "  --quiet                 no table\n"
     "  -h, --help, -V, --version\n";
@@ -41,7 +33,7 @@ std::string help_text() {
     std::string impls;
     for (const std::string& name : implementation_names()) impls += (impls.empty() ? "" : ", ") + name;
     return "usage: hw4 bench [options]\n"
-           "       hw4 bench accumulate|start-up|allreduce|gradients [--help]\n"
+           "       hw4 bench accumulate|start-up|allreduce|step [--help]\n"
            "\n"
            "Times attention forward, backward and both as one, over sizes and implementations, counts memory, and\n"
            "checks the result.\n"
@@ -57,7 +49,7 @@ std::string help_text() {
            "  accumulate              a small number added up 1000 times, in float32, fp16 and bf16\n"
            "  start-up                what a process pays for the GPU before its work\n"
            "  allreduce               a vector added up over the ranks of mpirun\n"
-           "  gradients               the gradients of a transformer added up over ranks\n"
+           "  step                    a training step: forward, backward, optimizer, and the ranks' gradients\n"
            "\n"
            "what is measured; each takes a list, 512,1k..16k*2 or 1..9+2 among numbers, and all combinations are\n"
            "measured (lab5.py's names, with - for _ too):\n"
@@ -147,26 +139,50 @@ std::string allreduce_help() {
            "rank\n"
            "has no bandwidth.\n"
            "\n"
-           "  --sizes BYTES           a list, default 1m..1g*10; k, m and g are powers of 1024\n" +
+           "  --sizes BYTES           a list, default 1m..1g*10; k, m and g are powers of 1024\n"
+           "  --via NAME              a list of mpi, its all-reduce, the default; nccl, where libnccl.so.2 is found;\n"
+           "                          ordered, in an order that does not depend on the number of ranks, nor do its\n"
+           "                          bytes\n"
+           "  --contributions N       vectors that are added up, default 8: each of n ranks has N / n, at least one\n"
+           "  --device auto|gpu|cpu   default: GPUs if each rank has one. A rank uses the GPU of its place on the\n"
+           "                          machine; rows say where ranks share one\n"
+           "  --warmup N              default 5\n"
+           "  --repeats N             default 20\n"
+           "  --limit SECONDS         fewer repeats, from 3 on, once they have taken so long; default 10\n" +
            std::string(kRanksOptions) + kExitCodes;
 }
 
-std::string gradients_help() {
-    return "usage: mpirun -np N build/hw4_mpi bench gradients [options]    (make hw4-mpi; or an hw4 of make MPI=yes)\n"
-           "       hw4 bench gradients [options]                           one rank\n"
+std::string step_help() {
+    std::string models;
+    for (const step::Preset& model : step::presets()) models += (models.empty() ? "" : ", ") + std::string(model.name);
+    return "usage: hw4 bench step [options]\n"
+           "       mpirun -np N build/hw4_mpi bench step [options]    (make hw4-mpi; or an hw4 of make MPI=yes)\n"
            "\n"
-           "Adds up the gradients of a transformer over the ranks, after or during a backward pass of f32's kernels, "
-           "a\n"
-           "launch a layer.\n"
+           "Times a training step, which is that of hw4 train: forward, backward, optimizer, and what several ranks\n"
+           "need to add up their gradients, in the order that gives the bytes of one rank. On the CPU, in float32.\n"
+           "A row has mean and standard deviation, tokens/s, GFLOP/s, the memory that a rank's step takes at most,\n"
+           "and each operation's share of the time. comm % is the share of a step that is neither forward, backward\n"
+           "nor optimizer, waiting for other ranks in it.\n"
            "\n"
-           "  --model NAME            a list of\n" +
-           lines_of(models(), 10) +
-           "  --ways NAME             a list of naive, a call a tensor; flat, one call; overlapped, buckets while\n"
-           "                          backward goes on; default: all. Backward alone comes first\n"
-           "  --buckets BYTES         a list, default 1m..1g*10; k, m and g are powers of 1024\n"
-           "  --batch_size N          of a rank's attention, which is causal; default 8\n"
-           "  --seq_len N             default 512\n"
-           "  --threads N             of a rank; default: ranks share the processors\n" +
+           "  --model NAME            a list of " +
+           models +
+           "; default\n"
+           "                          small. hw4 train --help has their sizes\n"
+           "  --seq_len N             a list, default the model's context\n"
+           "  --batch_size N          sequences of all ranks together, default 4\n"
+           "  --micro_batch N         sequences that a rank computes at a time, a power of two; default: all of its\n"
+           "  --preset NAME           a model, contexts and warm-ups, unless other options say otherwise:\n" +
+           lines_of(step_presets(), 16) +
+           "  --ways NAME             with several ranks a list of naive, a call a tensor; flat, one call; bucketed,\n"
+           "                          calls of neighbouring tensors; overlapped, the same while backward goes on;\n"
+           "                          default: all\n"
+           "  --buckets BYTES         of bucketed and overlapped, a list, default 1m..1g*10\n"
+           "  --shard                 each rank keeps its share of AdamW's m and v alone (ZeRO-1)\n"
+           "  --threads N             of a rank; default: ranks share the processors\n"
+           "  --device auto|cpu       the CPU in both cases\n"
+           "  --warmup N              steps before the first that counts: a list, default 5\n"
+           "  --repeats N             steps, default 10\n"
+           "  --limit SECONDS         fewer, from 3 on, once they have taken so long; default 60\n" +
            std::string(kRanksOptions) + kExitCodes;
 }
 

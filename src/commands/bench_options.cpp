@@ -159,7 +159,7 @@ Request parse_request(int argc, char** argv) {
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
                     "': need options alone, or one of accumulate, start-up, allreduce and gradients" +
-                    did_you_mean(argv[optind], {"accumulate", "start-up", "allreduce", "gradients"}));
+                    did_you_mean(argv[optind], {"accumulate", "start-up", "allreduce", "step"}));
     if (request.sweep.common.decodes() && !request.passes) request.passes = {Pass::forward};
     if (request.passes) set_passes(request.sweep.common, *request.passes);
     refuse_contradictions(request);

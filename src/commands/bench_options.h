@@ -43,6 +43,6 @@ std::string help_text();
 std::string accumulate_help();
 std::string start_up_help();
 std::string allreduce_help();
-std::string gradients_help();
+std::string step_help();
 
 } // namespace hw4::bench

@@ -52,35 +52,52 @@ OrderedSum::OrderedSum(Collectives& collectives, int contributions, int rank, in
     }
 }
 
-void OrderedSum::sum(const float* parts, size_t stride, size_t count, float* result) {
-    if (ranks_ == 1) {
-        if (result != parts) std::memcpy(result, parts, count * sizeof(float));
-        return;
-    }
-    received_.resize(nodes_.size() * kSliceFloats);
-    for (size_t done = 0; done < count; done += ranks_ * kSliceFloats) {
-        const std::vector<Piece> slices = slices_of(done, std::min(count - done, ranks_ * kSliceFloats), ranks_);
-        bring_parts(parts, stride, slices);
-        const Piece& mine = slices[rank_];
-        const float* const sums = added(0, contributions_, mine.count);
-        std::memcpy(result + mine.first, sums, mine.count * sizeof(float)); // which were sent before
+void OrderedSum::sum(const Parts& parts, const Piece& range, float* result) {
+    if (ranks_ == 1) return sum_slices(parts, {range}, result);
+    for (size_t done = 0; done < range.count; done += ranks_ * kSliceFloats) {
+        const size_t count = std::min(range.count - done, ranks_ * kSliceFloats);
+        const std::vector<Piece> slices = slices_of(range.first + done, count, ranks_);
+        sum_slices(parts, slices, result);
         collectives_.all_gather(result, slices);
     }
 }
 
+void OrderedSum::sum_slices(const Parts& parts, const std::vector<Piece>& slices, float* result) {
+    if (ranks_ == 1) { // which has one part
+        const Piece& all = slices.front();
+        if (result != parts.front())
+            std::memcpy(result + all.first, parts.front() + all.first, all.count * sizeof(float));
+        return;
+    }
+    received_.resize(nodes_.size() * kSliceFloats);
+    size_t most = 0;
+    for (const Piece& slice : slices) most = std::max(most, slice.count);
+    for (size_t done = 0; done < most; done += kSliceFloats) {
+        std::vector<Piece> now;
+        for (const Piece& slice : slices) {
+            const size_t before = std::min(done, slice.count);
+            now.push_back({slice.first + before, std::min(slice.count - before, kSliceFloats)});
+        }
+        bring_parts(parts, now);
+        const Piece& mine = now[rank_];
+        const float* const sums = added(0, contributions_, mine.count);
+        std::memcpy(result + mine.first, sums, mine.count * sizeof(float)); // which were sent before
+    }
+}
+
 // Brings all parts of this rank's slice here, node by node, in as many rounds as a rank has parts.
-void OrderedSum::bring_parts(const float* parts, size_t stride, const std::vector<Piece>& slices) {
+void OrderedSum::bring_parts(const Parts& parts, const std::vector<Piece>& slices) {
     for (size_t round = 0; round < most_parts_; ++round) {
+        const bool sends = round < parts_.size();
         std::vector<Piece> to(ranks_);
         std::vector<Piece> from(ranks_);
-        if (round < parts_.size())
-            for (size_t k = 0; k < ranks_; ++k) to[k] = {round * stride + slices[k].first, slices[k].count};
+        for (size_t k = 0; sends && k < ranks_; ++k) to[k] = slices[k];
         std::vector<size_t> seen(ranks_);
         for (size_t index = 0; index < nodes_.size(); ++index) {
             const auto owner = static_cast<size_t>(nodes_[index].rank);
             if (seen[owner]++ == round) from[owner] = {index * kSliceFloats, slices[rank_].count};
         }
-        collectives_.all_to_all(parts, to, received_.data(), from);
+        collectives_.all_to_all(sends ? parts[round] : received_.data(), to, received_.data(), from);
     }
 }
 

@@ -59,12 +59,17 @@ public:
     // The pieces of this rank, by first; none where there are more ranks than contributions.
     const std::vector<SumNode>& parts() const { return parts_; }
 
-    // Called by all. The rank's parts, of `count` numbers each and `stride` apart, become the sum of all contributions
-    // in `result`, which may be where the parts begin.
-    void sum(const float* parts, size_t stride, size_t count, float* result);
+    // Where the numbers of each of this rank's parts begin.
+    using Parts = std::vector<const float*>;
+
+    // Called by all. The numbers `range` of all contributions are added up; every rank gets the sums, in their places
+    // of `result`, which may be the first part.
+    void sum(const Parts& parts, const Piece& range, float* result);
+    // The same, but rank k gets the sums of slices[k] alone.
+    void sum_slices(const Parts& parts, const std::vector<Piece>& slices, float* result);
 
 private:
-    void bring_parts(const float* parts, size_t stride, const std::vector<Piece>& slices);
+    void bring_parts(const Parts& parts, const std::vector<Piece>& slices);
     float* added(int first, int width, size_t count);
 
     Collectives& collectives_;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hw4 bench allreduce and gradients as several processes, started by the mpirun of Open MPI, and as one.
+"""hw4 bench allreduce and step as several processes, started by the mpirun of Open MPI, and as one.
 
     python3 tests/program/collectives_test.py [-v] [TestClass[.test_name]]
 
@@ -71,7 +71,7 @@ class AllreduceTest(CliTest):
 
     def test_refusals_are_one_line(self):
         cases = (("allreduce", "--via", "gloo"), ("allreduce", "--device", "cpu", "--output", "r.txt"),
-                 ("--device", "cpu"), ("gradients", "--model", "gpt"))
+                 ("--device", "cpu"), ("step", "--model", "gpt"))
         for words in cases:
             with self.subTest(words=words):
                 done = bench(2, *words)
@@ -84,21 +84,38 @@ class AllreduceTest(CliTest):
         self.assert_one_message(done.stderr, None, r"this build is without MPI \(make MPI=yes has it\)")
 
 
-class GradientsTest(CliTest):
+class StepTest(CliTest):
+    def rows(self, ranks, *args):
+        out = self.dir / "s.json"
+        done = bench(ranks, "step", *QUICK, "--model", "tiny", "--seq_len", "32", *args, "--output", out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return json.loads(out.read_text())["results"], done.stdout
+
     def test_every_way(self):
-        out = self.dir / "g.json"
-        sizes = ("--model", "tiny", "--batch_size", "1", "--seq_len", "32", "--buckets", "64k,1m")
-        for ranks in (1, 3):
-            done = bench(ranks, "gradients", *QUICK, *sizes, "--via", "mpi,ordered", "--output", out)
-            self.assertEqual(done.returncode, OK, done.stderr)
-            document = json.loads(out.read_text())
-            found = [(row["way"], row["bucket_bytes"], row["via"]) for row in document["results"]]
-            each = [("naive", None), ("flat", None), ("overlapped", 1 << 16), ("overlapped", 1 << 20)]
-            self.assertEqual(found, [("none", None, None), *((*way, via) for via in ("mpi", "ordered") for way in each)])
-            for row in document["results"]:
-                self.assertEqual((row["status"], row["ranks"], row["bytes"]), ("ok", ranks, 134912 * 4))
-                self.assertEqual(len(row["in_calls"]), 3)
-            self.assertEqual([row["calls"] for row in document["results"]][:3], [0, 29, 1])
+        buckets = ("--buckets", "64k,1m")
+        for ranks, ways in ((1, [(None, None)]),
+                            (3, [("naive", None), ("flat", None), ("bucketed", 1 << 16), ("bucketed", 1 << 20),
+                                 ("overlapped", 1 << 16), ("overlapped", 1 << 20)])):
+            found, table = self.rows(ranks, *buckets)
+            self.assertEqual([(row["way"], row["bucket_bytes"]) for row in found], ways)
+            for row in found:
+                self.assertEqual((row["status"], row["ranks"], row["parameters"]), ("ok", ranks, 164160))
+                for part in ("step", "forward", "backward", "optimizer", "in_calls"):
+                    self.assertEqual(len(row[part]["samples"]), 3, part)
+                self.assertTrue(all(row["operations"].values()), row["operations"])
+                self.assertGreater(row["step"]["mean"], row["forward"]["mean"])
+                self.assertAlmostEqual(row["tokens_per_s"] * row["step"]["mean"], 4 * 32, places=6)
+            self.assertEqual([row["calls"] for row in found][:2], [15, 1] if ranks > 1 else [0])
+            self.assertEqual(table.count("ok: "), len(found))
+
+    def test_a_sharded_optimizer_takes_less_memory(self):
+        whole, sharded = (self.rows(4, "--ways", "flat", *more)[0][0] for more in ((), ("--shard",)))
+        spared = whole["peak_after_init_bytes"] - sharded["peak_after_init_bytes"]
+        self.assertGreater(spared, 164160 * 4 * 2 * 0.7)  # of m and v three quarters
+        self.assertEqual(whole["bytes"]["optimizer"] - sharded["bytes"]["optimizer"], spared)
+        for row in whole, sharded:
+            self.assertEqual(sum(row["bytes"].values()), row["peak_bytes"])
+        self.assertGreaterEqual(sharded["peak_bytes"], sharded["peak_before_optimizer_bytes"])
 
 
 if __name__ == "__main__":

@@ -178,15 +178,15 @@ class OnTheCpu(Workplace):
 
     @unittest.skipUnless(shutil.which("mpirun") and (BUILD / "hw4_mpi").exists(), "needs mpirun and a build with MPI")
     def test_collectives(self):
-        small = ("--model", "tiny", "--via", "mpi", "--warmup", "0", "--repeats", "1", "--batch_size", "1", "--seq_len",
-                 "16", "--buckets", "64k")
+        small = ("--model", "tiny", "--warmup", "0", "--repeats", "1", "--seq_len", "16", "--buckets", "64k")
         document = self.measured("collectives", build_folder=BUILD, ranks=(1, 2), sizes="4k,8k",
                                  devices={"cpu": "mpi,ordered"}, gradients=((2, small),))
         self.check("collectives", document)
         self.assertEqual([(row["ranks"], row["via"], row["size"]) for row in document["allreduce"]],
                          [(ranks, via, size) for ranks in (1, 2) for via in ("mpi", "ordered")
                           for size in (4096, 8192)])
-        self.assertEqual([row["way"] for row in document["gradients"]], ["none", "naive", "flat", "overlapped"])
+        self.assertEqual([row["way"] for row in document["gradients"]], ["naive", "flat", "bucketed", "overlapped"])
+        self.assertEqual({row["bytes"] for row in document["gradients"]}, {4 * 164160})
 
     def test_files(self):
         self.script("reference/context_only", "echo 5000000")

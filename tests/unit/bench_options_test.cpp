@@ -170,7 +170,7 @@ TEST(BenchOptions, AreRefused) {
 }
 
 AllreduceRequest allreduce(const Words& words) { return parsed(words, parse_allreduce); }
-GradientsRequest gradients(const Words& words) { return parsed(words, parse_gradients); }
+StepRequest step_of(const Words& words) { return parsed(words, parse_step); }
 
 TEST(AllreduceOptions, RefusesAllElse) {
     for (const char* line : {"--sizes 3", "--via gloo", "--contributions 0", "--warmup 1,2", "--output r", "x",
@@ -178,17 +178,35 @@ TEST(AllreduceOptions, RefusesAllElse) {
         EXPECT_EQ(failure_of([&] { allreduce(words_in(line)); }).code, ExitCode::usage) << line;
 }
 
-TEST(GradientsOptions, ModelsWaysAndBuckets) {
-    EXPECT_STREQ(gradients({}).models.front()->name, "71m");
-    const GradientsRequest request = gradients({"--model", "tiny,cs336-xl", "--ways", "flat", "--buckets", "25m"});
-    EXPECT_STREQ(request.models.back()->name, "cs336-xl");
-    EXPECT_EQ(request.ways, std::vector<SyncWay::Kind>{SyncWay::Kind::flat});
-    EXPECT_EQ(request.buckets, std::vector<int64_t>{25 << 20});
+std::vector<std::string> cells_of_step(const Words& words, int ranks) {
+    std::vector<std::string> found;
+    for (const StepCell& cell : step_of(words).cells(ranks))
+        found.push_back(std::string(cell.model->name) + " " + std::to_string(cell.seq_len) + " " +
+                        std::to_string(cell.rules.warmup) + " " + name_of(cell.way.kind) + " " +
+                        std::to_string(cell.way.bucket_bytes));
+    return found;
+}
+
+TEST(StepOptions, ModelsContextsWarmUpsAndWays) {
+    EXPECT_EQ(cells_of_step({}, 1), Words{"small 512 5 flat 0"});
+    EXPECT_EQ(cells_of_step({"--model", "tiny,71m", "--warmup", "0,2"}, 1),
+              (Words{"tiny 64 0 flat 0", "tiny 64 2 flat 0", "71m 512 0 flat 0", "71m 512 2 flat 0"}));
+    EXPECT_EQ(cells_of_step({"--model", "tiny"}, 2).size(), 10); // 2, and 2 ways of 4 buckets
+    EXPECT_EQ(cells_of_step({"--ways", "naive,overlapped", "--buckets", "25m", "--seq_len", "8"}, 2),
+              (Words{"small 8 5 naive 0", "small 8 5 overlapped 26214400"}));
+    EXPECT_EQ(cells_of_step({"--preset", "cs336-warmup", "--model", "tiny"}, 1),
+              (Words{"tiny 128 0 flat 0", "tiny 128 1 flat 0", "tiny 128 2 flat 0", "tiny 128 5 flat 0"}));
+    EXPECT_EQ(cells_of_step({"--preset", "cs336-step"}, 1).size(), 4);
+}
+
+TEST(StepOptions, AreRefused) {
     EXPECT_EQ(failure_of([&] {
-                  gradients({"--model", "gpt"});
+                  step_of({"--model", "gpt"});
               }).message,
-              "--model 'gpt': need some of 71m, cs336-xl, tiny; see bench --help");
-    EXPECT_EQ(failure_of([&] { gradients({"--ways", "none"}); }).code, ExitCode::usage);
+              "--model 'gpt': need some of small, medium, large, xl, 2.7B, 71m, tiny; see bench --help");
+    for (const char* line : {"--ways none", "--via mpi", "--micro_batch 3", "--preset lab5"})
+        EXPECT_EQ(failure_of([&] { step_of(words_in(line)); }).code, ExitCode::usage) << line;
+    EXPECT_EQ(failure_of([&] { step_of({"--device", "gpu"}); }).code, ExitCode::no_gpu);
 }
 
 } // namespace

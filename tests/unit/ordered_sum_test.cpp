@@ -30,21 +30,24 @@ Numbers tree_sum(int first, int width, size_t count) {
         first, width, [&](int index) { return contribution(index, count); }, add);
 }
 
-// Every rank's result.
-std::vector<Numbers> sums_by(int ranks, int contributions, size_t count) {
+// Every rank's result; of slices, all that it has not got is 0.
+std::vector<Numbers> sums_by(int ranks, int contributions, size_t count, const std::vector<Piece>& slices = {}) {
     std::vector<Numbers> results(static_cast<size_t>(ranks));
     on_thread_ranks(ranks, [&](Ranks& rank) {
         const auto collectives = rank.collectives();
         OrderedSum ordered(*collectives, contributions, rank.rank(), rank.count());
-        Numbers parts;
-        for (const SumNode& part : ordered.parts()) {
-            const Numbers sum = tree_sum(part.first, part.width, count);
-            parts.insert(parts.end(), sum.begin(), sum.end());
-        }
-        parts.resize(std::max(parts.size(), count)); // the sum takes the first part's place
-        ordered.sum(parts.data(), count, count, parts.data());
-        parts.resize(count);
-        results[static_cast<size_t>(rank.rank())] = parts;
+        std::vector<Numbers> parts;
+        OrderedSum::Parts places;
+        for (const SumNode& part : ordered.parts()) parts.push_back(tree_sum(part.first, part.width, count));
+        for (const Numbers& part : parts) places.push_back(part.data());
+        if (parts.empty()) parts.emplace_back(count);
+        Numbers& result = parts.front(); // the sum takes the first part's place
+        Numbers slice(count);
+        if (slices.empty())
+            ordered.sum(places, {0, count}, result.data());
+        else
+            ordered.sum_slices(places, slices, slice.data());
+        results[static_cast<size_t>(rank.rank())] = slices.empty() ? result : slice;
     });
     return results;
 }
@@ -89,6 +92,20 @@ TEST(OrderedSum, HasTheSameBytesForEveryNumberOfRanks) {
 TEST(OrderedSum, TakesMoreThanFitsAtOnceAndLessThanRanks) {
     for (const size_t count : {size_t{1}, size_t{3}, size_t{300001}})
         for (const Numbers& sums : sums_by(4, 4, count)) EXPECT_EQ(sums, tree_sum(0, 4, count));
+}
+
+TEST(OrderedSum, GivesEveryRankItsSlice) {
+    constexpr size_t kCount = 200000;
+    const std::vector<Piece> slices = {{10, 3}, {500, 150000}, {160000, 0}, {13, 99}};
+    const Numbers wanted = tree_sum(0, 6, kCount);
+    const std::vector<Numbers> sums = sums_by(4, 6, kCount, slices);
+    for (size_t rank = 0; rank < slices.size(); ++rank) {
+        const auto [first, count] = slices[rank];
+        Numbers expected(kCount);
+        std::copy_n(wanted.begin() + static_cast<std::ptrdiff_t>(first), count,
+                    expected.begin() + static_cast<std::ptrdiff_t>(first));
+        EXPECT_EQ(sums[rank], expected) << rank;
+    }
 }
 
 TEST(ExchangedNumbers, AddsUpGathersAndPassesOn) {

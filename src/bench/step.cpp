@@ -1,0 +1,237 @@
+#include "src/bench/step.h"
+
+#include <cstdio>
+
+#include "src/bench/row_json.h"
+#include "src/bench/sampling.h"
+#include "src/bench/tables.h"
+#include "src/bench/workbench.h"
+#include "src/step/cpu.h"
+#include "src/step/philox.h"
+#include "src/step/weights.h"
+
+namespace hw4::bench {
+namespace {
+
+step::Trainer::Batch drawn_batch(const step::Configuration& settings, int64_t step) {
+    return [settings, step](int64_t first, int64_t count) {
+        step::Tokens tokens{count, settings.context, {}, {}};
+        const auto vocabulary = static_cast<uint64_t>(settings.model.vocabulary);
+        for (int64_t i = 0; i < tokens.rows(); ++i) {
+            const auto number = static_cast<uint64_t>((step * settings.batch + first) * settings.context + i);
+            const step::PhiloxBlock drawn = step::philox(1, number, step::kForSequences, 0);
+            tokens.inputs.push_back(static_cast<int32_t>(step::below(vocabulary, step::wide(drawn[0], drawn[1]))));
+            tokens.targets.push_back(static_cast<int32_t>(step::below(vocabulary, step::wide(drawn[2], drawn[3]))));
+        }
+        return tokens;
+    };
+}
+
+// A rank's model and its share of a step.
+class MeasuredStep {
+public:
+    MeasuredStep(const StepCell& cell, const RankGroup& group, Ranks& ranks)
+        : settings_(cell.settings()),
+          machine_(step::make_cpu(cell.threads), cpu_workbench(1)->free_bytes() * static_cast<size_t>(group.machines) /
+                                                     static_cast<size_t>(group.ranks)),
+          trainer_(machine_, settings_, step::micro_batch_for(cell.micro_batch, settings_.batch, ranks),
+                   step::shard_of(cell.shard, settings_, ranks)),
+          together_(trainer_, settings_, ranks, cell.way, cell.shard) {
+        step::draw_all_weights(machine_, trainer_.parameters(), 1, cell.threads, trainer_.weights());
+        after_init_ = machine_.peak_bytes();
+    }
+
+    // The samples of a step.
+    void run(StepRow& row) {
+        machine_.begin_step();
+        ++steps_;
+        together_.step(steps_, drawn_batch(settings_, steps_));
+        row.communicating.push_back(together_.communicating());
+        for (const StepPhase phase : kStepPhases)
+            row.of_phase[static_cast<size_t>(phase)].push_back(machine_.seconds().of_phase[static_cast<size_t>(phase)]);
+        operations_.push_back(machine_.seconds());
+    }
+
+    void finish(StepRow& row, size_t timed) const {
+        for (size_t of = operations_.size() - timed; of < operations_.size(); ++of)
+            for (size_t i = 0; i < std::size(kStepOperations); ++i)
+                row.of_operation[i] += operations_[of].of_operation[i] / static_cast<double>(timed);
+        row.calls = together_.calls();
+        for (const step::Parameter& tensor : trainer_.parameters().list) row.parameters += tensor.count();
+        row.parameter_bytes = trainer_.parameters().floats * sizeof(float);
+        row.optimizer_bytes = 2 * trainer_.shard().count * sizeof(float);
+        row.activation_bytes = before_gradients_ - row.parameter_bytes - row.optimizer_bytes;
+        row.peak_after_init = after_init_;
+        row.peak_before_optimizer = machine_.peak_before_optimizer();
+        row.peak = machine_.peak_bytes();
+    }
+
+private:
+    const step::Configuration settings_;
+    MeasuredMachine machine_; // which all below has memory of
+    step::Trainer trainer_;
+    const size_t before_gradients_ = machine_.peak_bytes();
+    step::DataParallel together_;
+    int64_t steps_ = 0;
+    size_t after_init_ = 0;
+    std::vector<MeasuredMachine::Seconds> operations_; // of every step
+};
+
+std::string statistics_json(const std::vector<double>& seconds) {
+    JsonFields fields;
+    fields.add("mean", seconds.empty() ? "null" : json_number(mean(seconds)));
+    fields.add("std", seconds.empty() ? "null" : json_number(deviation(seconds)));
+    fields.add("samples", numbers_json(seconds));
+    return fields.text();
+}
+
+// "12.3 ± 0.4", milliseconds
+std::string mean_and_deviation(const std::vector<double>& seconds) {
+    if (seconds.empty()) return "-";
+    return with_digits("%.1f", mean(seconds) * 1e3) + "+-" + with_digits("%.1f", deviation(seconds) * 1e3);
+}
+
+std::string shares_of_operations(const StepRow& row) {
+    double all = 0;
+    for (const double seconds : row.of_operation) all += seconds;
+    std::string text;
+    for (const StepOperation operation : kStepOperations)
+        text += std::string(text.empty() ? "#   " : ", ") + name_of(operation) + " " +
+                with_digits("%.1f %%", row.of_operation[static_cast<size_t>(operation)] / all * 100);
+    return text + "\n";
+}
+
+} // namespace
+
+step::Configuration StepCell::settings() const {
+    step::Configuration settings;
+    settings.model = model->model;
+    settings.batch = batch_size;
+    settings.context = seq_len;
+    settings.steps = int64_t{1} << 40;
+    return settings;
+}
+
+double flops_of(const StepCell& cell) {
+    const step::Model& model = cell.model->model;
+    const auto tokens = static_cast<double>(cell.batch_size * cell.seq_len);
+    const double terms = static_cast<double>(model.layers) * static_cast<double>(model.width) *
+                             static_cast<double>(4 * model.width + 3 * model.hidden) +
+                         static_cast<double>(model.vocabulary * model.width);
+    const double attention =
+        2 * tokens * static_cast<double>(cell.seq_len) * static_cast<double>(model.width * model.layers);
+    return 3 * 2 * tokens * terms + 3.5 * attention;
+}
+
+double StepRow::tokens_per_second() const {
+    return static_cast<double>(cell.batch_size * cell.seq_len) / mean(seconds);
+}
+
+double StepRow::communication_share() const {
+    if (group.ranks == 1) return 0;
+    double computing = 0;
+    for (const std::vector<double>& phase : of_phase) computing += mean(phase);
+    return std::max(0.0, 1 - computing / mean(seconds));
+}
+
+StepRow measure_step(const StepCell& cell, const RankGroup& group, Ranks& ranks, Collectives& collectives) {
+    StepRow row;
+    row.cell = cell;
+    row.group = group;
+    row.kernel = step::supported_kernels().back()->name;
+    std::optional<MeasuredStep> step;
+    row.outcome = agreed_outcome(ranks, [&] { step.emplace(cell, group, ranks); });
+    if (row.outcome.status != Status::ok) return row;
+    std::vector<double> seconds;
+    row.outcome = agreed_outcome(
+        ranks, [&] { seconds = slowest_seconds(ranks, collectives, cell.rules, [&] { step->run(row); }); });
+    if (row.outcome.status != Status::ok) return row;
+    row.seconds = seconds;
+    const auto largest = [&](std::vector<double>& samples) { // of the timed ones, which are the last
+        samples.erase(samples.begin(), samples.end() - static_cast<std::ptrdiff_t>(seconds.size()));
+        samples = largest_of_ranks(ranks, samples);
+    };
+    largest(row.communicating);
+    for (std::vector<double>& phase : row.of_phase) largest(phase);
+    step->finish(row, seconds.size());
+    return row;
+}
+
+std::string step_head(const RankGroup& group) {
+    return "# " + words_of(group) +
+           "; mean and standard deviation in ms\n"
+           "#  model  batch  tokens  warmup         way     MiB  shard     forward        backward       optimizer"
+           "            step  comm %  tokens/s   GFLOP/s  peak MiB  status\n";
+}
+
+std::string step_line(const StepRow& row) {
+    const bool ok = row.outcome.status == Status::ok;
+    const StepCell& cell = row.cell;
+    const bool several = row.group.ranks > 1;
+    const auto number = [&](const char* format, double value) { return ok ? with_digits(format, value) : "-"; };
+    const auto phase = [&](StepPhase of) { return mean_and_deviation(row.of_phase[static_cast<size_t>(of)]); };
+    const size_t bucket = cell.way.bucket_bytes;
+    char line[256];
+    std::snprintf(line, sizeof line,
+                  "%8s  %5lld  %6lld  %6d  %10s  %6s  %5s  %14s  %14s  %14s  %14s  %6s  %8s  %8s  %8s  ",
+                  cell.model->name, static_cast<long long>(cell.batch_size), static_cast<long long>(cell.seq_len),
+                  cell.rules.warmup, several ? name_of(cell.way.kind) : "-",
+                  several && bucket > 0 ? with_digits("%.4g", static_cast<double>(bucket) / 1048576).c_str() : "-",
+                  cell.shard ? "yes" : "no", ok ? phase(StepPhase::forward).c_str() : "-",
+                  ok ? phase(StepPhase::backward).c_str() : "-", ok ? phase(StepPhase::optimizer).c_str() : "-",
+                  mean_and_deviation(row.seconds).c_str(),
+                  several && ok ? with_digits("%.1f", row.communication_share() * 100).c_str() : "-",
+                  number("%.0f", ok ? row.tokens_per_second() : 0).c_str(),
+                  number("%.1f", ok ? flops_of(cell) / mean(row.seconds) * 1e-9 : 0).c_str(),
+                  number("%.1f", static_cast<double>(row.peak) / 1048576).c_str());
+    if (!ok) return line + (name_of(row.outcome.status) + (": " + row.outcome.reason)) + "\n";
+    return line + ("ok: " + row.kernel) + "\n" + shares_of_operations(row);
+}
+
+std::string step_json(const StepRow& row) {
+    const bool ok = row.outcome.status == Status::ok;
+    const StepCell& cell = row.cell;
+    const bool several = row.group.ranks > 1;
+    const auto known = [&](const std::string& text) { return ok ? text : "null"; };
+    JsonFields fields;
+    fields.add("model", json_string(cell.model->name));
+    fields.add("batch_size", cell.batch_size);
+    fields.add("seq_len", cell.seq_len);
+    fields.add("micro_batch", cell.micro_batch > 0 ? std::to_string(cell.micro_batch) : "null");
+    fields.add("way", several ? json_string(name_of(cell.way.kind)) : "null");
+    fields.add("bucket_bytes", several && cell.way.bucket_bytes > 0 ? std::to_string(cell.way.bucket_bytes) : "null");
+    fields.add("shard", cell.shard ? "true" : "false");
+    fields.add("warmup", int64_t{cell.rules.warmup});
+    fields.add("threads", int64_t{cell.threads});
+    add_group(fields, row.group);
+    fields.add("kernel", text_or_null(row.kernel));
+    fields.add("status", json_string(name_of(row.outcome.status)));
+    fields.add("reason", text_or_null(row.outcome.reason));
+    fields.add("parameters", known(std::to_string(row.parameters)));
+    fields.add("calls", known(std::to_string(row.calls)));
+    fields.add_nested("step", statistics_json(row.seconds));
+    for (const StepPhase phase : kStepPhases)
+        fields.add_nested(name_of(phase), statistics_json(row.of_phase[static_cast<size_t>(phase)]));
+    fields.add_nested("in_calls", statistics_json(row.communicating));
+    fields.add("communication_share", known(json_number(ok ? row.communication_share() : 0)));
+    fields.add("tokens_per_s", known(json_number(ok ? row.tokens_per_second() : 0)));
+    fields.add("flop", json_number(flops_of(cell)));
+    fields.add("gflop_per_s", known(json_number(ok ? flops_of(cell) / mean(row.seconds) * 1e-9 : 0)));
+    JsonFields operations;
+    for (const StepOperation operation : kStepOperations)
+        operations.add(name_of(operation), known(json_number(row.of_operation[static_cast<size_t>(operation)])));
+    fields.add_nested("operations", operations.text());
+    JsonFields bytes; // a forward pass alone takes those of parameters and activations
+    const size_t others = row.parameter_bytes + row.optimizer_bytes + row.activation_bytes;
+    bytes.add("parameters", known(std::to_string(row.parameter_bytes)));
+    bytes.add("optimizer", known(std::to_string(row.optimizer_bytes)));
+    bytes.add("activations", known(std::to_string(row.activation_bytes)));
+    bytes.add("gradients", known(std::to_string(row.peak - others)));
+    fields.add_nested("bytes", bytes.text());
+    fields.add("peak_after_init_bytes", known(std::to_string(row.peak_after_init)));
+    fields.add("peak_before_optimizer_bytes", known(std::to_string(row.peak_before_optimizer)));
+    fields.add("peak_bytes", known(std::to_string(row.peak)));
+    return fields.text();
+}
+
+} // namespace hw4::bench

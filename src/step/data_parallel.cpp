@@ -1,0 +1,189 @@
+#include "src/step/data_parallel.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "src/base/parallel.h"
+#include "src/ranks/agree.h"
+#include "src/ranks/parcel.h"
+
+namespace hw4::step {
+
+std::vector<Bucket> buckets_of(const Parameters& parameters, size_t bytes) {
+    std::vector<Bucket> buckets;
+    size_t end = parameters.floats;
+    for (size_t place = parameters.list.size(); place-- > 0;) {
+        const size_t first = parameters.list[place].first;
+        const size_t count = end - first; // with the zeros up to the next tensor
+        const bool fits = !buckets.empty() && (buckets.back().floats.count + count) <= bytes / sizeof(float);
+        if (!fits) buckets.push_back({{end, 0}, place});
+        buckets.back().floats = {first, buckets.back().floats.count + count};
+        buckets.back().place = place;
+        end = first;
+    }
+    return buckets;
+}
+
+std::vector<Piece> shards_of(size_t floats, int ranks) {
+    const size_t segments = floats / kSegment;
+    const auto begin_of = [&](size_t rank) { return segments * rank / static_cast<size_t>(ranks) * kSegment; };
+    std::vector<Piece> shards;
+    for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank)
+        shards.push_back({begin_of(rank), begin_of(rank + 1) - begin_of(rank)});
+    return shards;
+}
+
+Piece in_shard(const Piece& shard, const Piece& range) {
+    const size_t begin = std::max(shard.first, range.first);
+    const size_t end = std::min(shard.first + shard.count, range.first + range.count);
+    return {begin, end > begin ? end - begin : 0};
+}
+
+std::optional<Piece> shard_of(bool sharded, const Configuration& settings, const Ranks& ranks) {
+    if (!sharded) return std::nullopt;
+    return shards_of(parameters_of(settings.model).floats, ranks.count())[static_cast<size_t>(ranks.rank())];
+}
+
+int64_t micro_batch_for(int64_t most, int64_t batch, const Ranks& ranks) {
+    int64_t widest = 1;
+    for (const SumNode& node : parts_of_ranks(static_cast<int>(batch), ranks.count()))
+        if (node.rank == ranks.rank()) widest = std::max<int64_t>(widest, node.width);
+    int64_t size = 1;
+    while (size < widest) size *= 2;
+    return most > 0 ? std::min(most, size) : size;
+}
+
+// How far backward is, for the thread that adds up what is complete.
+class DataParallel::Progress {
+public:
+    void reach(size_t place) {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            place_ = place;
+        }
+        changed_.notify_one();
+    }
+    void wait_for(size_t place) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        changed_.wait(lock, [&] { return place_ <= place; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    size_t place_ = std::numeric_limits<size_t>::max();
+};
+
+DataParallel::DataParallel(Trainer& trainer, const Configuration& settings, Ranks& ranks, SyncWay way, bool sharded)
+    : trainer_(trainer), batch_(static_cast<int>(settings.batch)), ranks_(ranks), way_(way),
+      collectives_(ranks.collectives()), ordered_(*collectives_, batch_, ranks.rank(), ranks.count()),
+      buckets_(buckets_of(trainer.parameters(), way.most_in_call())) {
+    if (sharded) shards_ = shards_of(trainer.parameters().floats, ranks.count());
+    const size_t parts = ordered_.parts().size();
+    while (roots_.size() < std::max<size_t>(parts, 1)) roots_.push_back(trainer.take_gradient());
+    for (size_t part = 0; part < parts; ++part) parts_.push_back(roots_[part].get());
+}
+
+template <class Call>
+void DataParallel::timed(const Call& call) {
+    using Clock = std::chrono::steady_clock;
+    if (ranks_.count() == 1) return;
+    const Clock::time_point start = Clock::now();
+    call();
+    communicating_ += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The parts' losses. `written` is told of the last part's tensors.
+std::vector<double> DataParallel::compute(const Trainer::Batch& batch, const Written& written) {
+    std::vector<double> losses;
+    for (const SumNode& part : ordered_.parts()) {
+        const bool is_last = losses.size() + 1 == parts_.size();
+        losses.push_back(trainer_.root_into(batch, part.first, part.width, roots_[losses.size()].get(),
+                                            is_last ? written : Written()));
+    }
+    return losses;
+}
+
+void DataParallel::add_up(const Bucket& bucket) {
+    timed([&] {
+        const Piece& all = bucket.floats;
+        float* const sums = roots_.front().get();
+        if (shards_.empty()) return ordered_.sum(parts_, all, sums);
+        std::vector<Piece> slices;
+        for (const Piece& shard : shards_) slices.push_back(in_shard(shard, all));
+        ordered_.sum_slices(parts_, slices, sums);
+    });
+}
+
+// Another thread talks to the other ranks meanwhile, and makes all of its calls whatever becomes of backward: the other
+// ranks wait for them.
+std::vector<double> DataParallel::compute_overlapped(const Trainer::Batch& batch) {
+    std::vector<double> losses;
+    std::optional<RankFailure> of_calls;
+    std::optional<RankFailure> of_backward;
+    Progress progress;
+    const auto call = [&] {
+        of_calls = attempt([&] {
+            for (const Bucket& bucket : buckets_) {
+                progress.wait_for(bucket.place);
+                add_up(bucket);
+            }
+        });
+    };
+    {
+        WorkerThreads thread;
+        const bool no_thread = attempt([&] { thread.start(1, [&](int) { call(); }); }).has_value();
+        of_backward = attempt([&] { losses = compute(batch, [&](size_t place) { progress.reach(place); }); });
+        progress.reach(0);
+        if (no_thread) call();
+    }
+    agree(ranks_, {of_backward, of_calls});
+    return losses;
+}
+
+// The sum over the batch, in the tree's order.
+double DataParallel::whole_loss(const std::vector<double>& losses) {
+    Parcel mine;
+    for (const double loss : losses) mine.put(loss);
+    std::vector<double> all; // in the order of nodes
+    std::string together;
+    for (const std::string& of_rank : ranks_.exchange(mine.bytes())) together += of_rank;
+    for (OpenedParcel parcel(together); !parcel.empty();) all.push_back(parcel.take<double>());
+    const std::vector<SumNode> nodes = parts_of_ranks(batch_, ranks_.count());
+    const std::function<double(int, int)> sum = [&](int first, int width) {
+        for (size_t i = 0; i < nodes.size(); ++i)
+            if (nodes[i].first == first && nodes[i].width == width) return all[i];
+        const int left = left_width(width);
+        return sum(first, left) + sum(first + left, width - left);
+    };
+    return sum(0, batch_);
+}
+
+StepResult DataParallel::step(int64_t t, const Trainer::Batch& batch) {
+    communicating_ = 0;
+    std::vector<double> losses;
+    if (way_.kind == SyncWay::Kind::overlapped) {
+        losses = compute_overlapped(batch);
+    } else {
+        agree(ranks_, [&] { losses = compute(batch, {}); });
+        for (const Bucket& bucket : buckets_) add_up(bucket);
+    }
+    const float* const gradient = roots_.front().get();
+    std::vector<float>& squares = trainer_.squares_of_shard(gradient);
+    if (!shards_.empty())
+        timed([&] {
+            std::vector<Piece> pieces;
+            for (const Piece& shard : shards_) pieces.push_back({shard.first / kSegment, shard.count / kSegment});
+            collectives_->all_gather(squares.data(), pieces);
+        });
+    const double loss = whole_loss(losses);
+    StepResult result;
+    agree(ranks_, [&] { result = trainer_.finish(t, loss, gradient); });
+    if (!shards_.empty()) timed([&] { collectives_->all_gather(trainer_.weights(), shards_); });
+    return result;
+}
+
+} // namespace hw4::step

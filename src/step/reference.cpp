@@ -1,0 +1,90 @@
+#include "src/step/reference.h"
+
+#include "src/contracts/contract.h"
+#include "src/contracts/fma_clones.h"
+#include "src/step/host_machine.h"
+#include "src/step/orders.h"
+
+namespace hw4::step {
+namespace {
+
+// A vector whose elements are so far apart.
+struct Strided {
+    const float* at;
+    int64_t step;
+
+    HW4_INLINE float operator[](int64_t i) const { return at[i * step]; }
+};
+
+HW4_FMA_CLONES float product(Strided a, Strided b, int64_t terms) {
+    return k_sum(terms, [&](int64_t k, float chain) { return fused(a[k], b[k], chain); });
+}
+
+// The leaf of TOKEN-SUM that is one sequence.
+HW4_FMA_CLONES float product_of_tokens(Strided a, Strided b, int64_t first, int64_t end) {
+    return chains_sum(first, end, [&](int64_t t, float chain) { return fused(a[t], b[t], chain); });
+}
+
+HW4_FMA_CLONES float gain_of_tokens(Strided x, const float* factors, Strided dy, int64_t first, int64_t end) {
+    return chains_sum(first, end, [&](int64_t t, float chain) { return fused(dy[t], x[t] * factors[t], chain); });
+}
+
+class Reference : public HostMachine {
+public:
+    Reference() : HostMachine(generic_kernels()) {}
+
+    void embed_back(const Tokens& tokens, const float* dx, float* d_table, int64_t vocabulary, int64_t width) override {
+        for (int64_t id = 0; id < vocabulary; ++id)
+            for (int64_t e = 0; e < width; ++e)
+                d_table[id * width + e] = token_sum(tokens.sequences, tokens.context, [&](int64_t t, float chain) {
+                    return tokens.inputs[static_cast<size_t>(t)] == id ? chain + dx[t * width + e] : chain;
+                });
+    }
+
+    void linear(const float* x, const float* w, const float* residual, float* y, int64_t count, int64_t inputs,
+                int64_t outputs) override {
+        for (int64_t row = 0; row < count; ++row)
+            for (int64_t o = 0; o < outputs; ++o) {
+                const float sum = product({x + row * inputs, 1}, {w + o * inputs, 1}, inputs);
+                const int64_t at = row * outputs + o;
+                y[at] = residual == nullptr ? sum : residual[at] + sum;
+            }
+    }
+
+    void linear_back(const float* dy, const float* w, float* dx, int64_t count, int64_t inputs,
+                     int64_t outputs) override {
+        for (int64_t row = 0; row < count; ++row)
+            for (int64_t i = 0; i < inputs; ++i)
+                dx[row * inputs + i] = product({dy + row * outputs, 1}, {w + i, inputs}, outputs);
+    }
+
+    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
+                        int64_t outputs) override {
+        for (int64_t o = 0; o < outputs; ++o)
+            for (int64_t i = 0; i < inputs; ++i)
+                dw[o * inputs + i] = tree_sum(sequences, [&](int64_t s) {
+                    return product_of_tokens({dy + o, outputs}, {x + i, inputs}, s * context, (s + 1) * context);
+                });
+    }
+
+    void norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,
+                   int64_t context, int64_t width) override {
+        for (int64_t e = 0; e < width; ++e)
+            d_gain[e] = tree_sum(sequences, [&](int64_t s) {
+                return gain_of_tokens({x + e, width}, factors, {dy + e, width}, s * context, (s + 1) * context);
+            });
+    }
+
+private:
+    void in_pieces(int64_t things, int64_t, const Work& work) override { work(0, things); }
+    void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
+                 float* out) override {
+        compute_by_reference(kF32, problem, in, out, forward_out == nullptr ? statistics : nullptr);
+    }
+};
+
+} // namespace
+
+std::unique_ptr<Machine> make_reference() { return std::make_unique<Reference>(); }
+
+} // namespace hw4::step

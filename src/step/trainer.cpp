@@ -1,0 +1,113 @@
+#include "src/step/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "src/base/error.h"
+#include "src/step/arithmetic.h"
+#include "src/step/orders.h"
+#include "src/step/schedule.h"
+
+namespace hw4::step {
+namespace {
+
+Owned<float> zeros(Machine& machine, size_t count) {
+    Owned<float> memory = machine.floats(count);
+    machine.fill(memory.get(), 0, count);
+    return memory;
+}
+
+void refuse_infinite(int64_t t, const char* what, double value) {
+    if (!std::isfinite(value))
+        throw Error(ExitCode::bad_data, "step " + std::to_string(t) + ": the " + what +
+                                            " is not a finite number, so the step is not taken");
+}
+
+} // namespace
+
+Trainer::Trainer(Machine& machine, const Configuration& settings, int64_t micro_batch, std::optional<Piece> shard)
+    : machine_(machine), settings_(settings), micro_batch_(micro_batch), parameters_(parameters_of(settings.model)),
+      shard_(shard.value_or(Piece{0, parameters_.floats})), weights_(zeros(machine, parameters_.floats)),
+      m_(zeros(machine, shard_.count)), v_(zeros(machine, shard_.count)),
+      pass_(machine, settings, parameters_, std::min(micro_batch, settings.batch)),
+      squares_(parameters_.floats / kSegment) {}
+
+Owned<float> Trainer::take_gradient() {
+    if (unused_.empty()) return zeros(machine_, parameters_.floats);
+    Owned<float> gradient = std::move(unused_.back());
+    unused_.pop_back();
+    return gradient;
+}
+
+void Trainer::join(std::vector<Owned<float>>& pending, float* gradient) {
+    unused_.push_back(std::move(pending.back()));
+    pending.pop_back();
+    machine_.add(pending.empty() ? gradient : pending.back().get(), unused_.back().get(), parameters_.floats);
+}
+
+double Trainer::root_into(const Batch& batch, int64_t first, int64_t count, float* gradient, const Written& written) {
+    std::vector<Owned<float>> pending; // subtrees after the first, the largest first
+    std::vector<double> losses;
+    const auto subtree = [&](size_t k) { return k == 0 ? gradient : pending[k - 1].get(); };
+    // The last micro-batch is joined with all before it, tensor after tensor.
+    const Written join_tensor = [&](size_t place) {
+        const Parameter& tensor = parameters_.list[place];
+        for (size_t k = pending.size(); k > 0; --k)
+            machine_.add(subtree(k - 1) + tensor.first, subtree(k) + tensor.first, tensor.count());
+        if (written) written(place);
+    };
+    for (int64_t done = 0; done < count; done += micro_batch_) {
+        const bool is_last = done + micro_batch_ >= count;
+        const Tokens tokens = batch(first + done, std::min(micro_batch_, count - done));
+        if (done > 0) pending.push_back(take_gradient());
+        const std::vector<double> more =
+            pass_.gradients(tokens, weights_.get(), subtree(pending.size()), is_last ? join_tensor : Written());
+        losses.insert(losses.end(), more.begin(), more.end());
+        if (is_last) break;
+        for (int joins = joins_after(done / micro_batch_); joins > 0; --joins) join(pending, gradient);
+    }
+    for (Owned<float>& joined : pending) unused_.push_back(std::move(joined));
+    return tree_sum(static_cast<int64_t>(losses.size()), [&](int64_t i) { return losses[static_cast<size_t>(i)]; });
+}
+
+Root Trainer::root_of(const Batch& batch, int64_t first, int64_t count) {
+    Root root{take_gradient(), 0};
+    root.loss = root_into(batch, first, count, root.gradient.get());
+    return root;
+}
+
+std::vector<float>& Trainer::squares_of_shard(const float* gradient) {
+    machine_.squares(gradient + shard_.first, shard_.count, squares_.data() + shard_.first / kSegment);
+    return squares_;
+}
+
+double Trainer::sum_of_squares() const {
+    double sum = 0;
+    for (const Parameter& tensor : parameters_.list)
+        sum += squares_sum(squares_.data() + tensor.first / kSegment,
+                           (static_cast<int64_t>(tensor.count()) + kSegment - 1) / kSegment);
+    return sum;
+}
+
+StepResult Trainer::finish(int64_t t, double loss, const float* gradient) {
+    const double tokens = static_cast<double>(settings_.batch * settings_.context);
+    const double squares = sum_of_squares();
+    const StepResult result{loss * (1 / tokens), std::sqrt(squares)};
+    refuse_infinite(t, "loss", result.loss);
+    refuse_infinite(t, "gradient's norm", result.norm);
+    const AdamSettings of{learning_rate_of(settings_, t), settings_.beta1, settings_.beta2, settings_.eps,
+                          settings_.weight_decay};
+    machine_.adamw(weights_.get() + shard_.first, gradient + shard_.first, m_.get(), v_.get(), shard_.count,
+                   adam_of(of, t, clip_factor(squares, settings_.clip)));
+    return result;
+}
+
+StepResult Trainer::update(int64_t t, Root whole) {
+    squares_of_shard(whole.gradient.get());
+    const StepResult result = finish(t, whole.loss, whole.gradient.get());
+    unused_.push_back(std::move(whole.gradient));
+    return result;
+}
+
+} // namespace hw4::step

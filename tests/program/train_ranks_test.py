@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""hw4 train as several processes, started by the mpirun of Open MPI: the files of one, and how they end together.
+
+    python3 tests/program/train_ranks_test.py [-v] [TestClass[.test_name]]
+
+HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the repository), HW4_BIN that with the
+other programs.
+"""
+import errno
+import os
+import subprocess
+import unittest
+
+import ranks_test
+from cli_test import BAD_DATA, IO_ERROR, NO_GPU, OK, PATIENCE, USAGE, CliTest, run
+from ranks_test import HW4_MPI, SHIM, said
+
+MODEL = ("--width", "12", "--hidden", "20", "--layers", "2", "--heads", "3", "--vocabulary", "256", "--batch", "5",
+         "--context", "7", "--steps", "4")
+
+
+def setUpModule():
+    ranks_test.setUpModule()
+
+
+class TrainTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.tokens = self.dir / "tokens"
+        self.checkpoint = self.dir / "checkpoint"
+        self.log = self.dir / "log"
+        self.assertEqual(run("generate", "--tokens", "5000", self.tokens).returncode, OK)
+
+    def train(self, ranks, *args, of_rank=None, faults=None):
+        """`of_rank`: rank -> more arguments; `faults`: rank -> the environment that makes its calls go wrong."""
+        words = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+        words += ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        for rank in range(ranks):
+            words += [":"] if rank else []
+            words += ["-np", "1"]
+            for name, value in {"LD_PRELOAD": SHIM, **faults[rank]}.items() if faults and rank in faults else ():
+                words += ["-x", f"{name}={value}"]
+            words += [HW4_MPI, "train", *args, *(of_rank or {}).get(rank, ())]
+        return subprocess.run(list(map(str, words)), capture_output=True, text=True, errors="replace",
+                              timeout=PATIENCE, stdin=subprocess.DEVNULL, check=False)
+
+    def files(self):
+        return self.checkpoint.read_bytes(), self.log.read_bytes()
+
+    def by_seq(self):
+        done = run("seq", "train", *MODEL, "--log", self.log, self.tokens, self.checkpoint)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return self.files(), done.stdout
+
+    def test_files_of_any_number_of_ranks_are_those_of_seq(self):
+        wanted, lines = self.by_seq()
+        for ranks in (1, 2, 3, 7):
+            for options in ((), ("--shard", "--micro-batch", "1")):
+                with self.subTest(ranks=ranks, options=options):
+                    self.checkpoint.unlink()
+                    self.log.unlink()
+                    done = self.train(ranks, *MODEL, *options, "--log", self.log, self.tokens, self.checkpoint)
+                    self.assertEqual((done.returncode, done.stdout), (OK, lines), done.stderr)
+                    self.assertTrue(self.files() == wanted)
+                    self.assertEqual(self.temporaries(), [])
+
+    def test_stopped_and_resumed_by_other_ranks(self):
+        wanted, _ = self.by_seq()
+        for options in ((), ("--shard",)):
+            with self.subTest(options):
+                names = (*options, "--log", self.log, self.tokens, self.checkpoint)
+                for ranks, more in ((3, (*MODEL, "--until", "2")), (2, ("--resume",))):
+                    done = self.train(ranks, *more, *names)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                self.assertTrue(self.files() == wanted)
+
+    def assert_all_fail(self, done, code, wanted):
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assert_one_message(said(done), None, wanted)
+        self.assertEqual(self.temporaries(), [])
+
+    def test_refusals_are_one_line(self):
+        names = (self.tokens, self.checkpoint)
+        self.assert_all_fail(self.train(3, *MODEL, *names, of_rank={1: ("--shard",)}), USAGE, "the first rank")
+        self.assert_all_fail(self.train(2, *MODEL, "--vocabulary", "9", *names), BAD_DATA, "less than the vocabulary")
+        self.assert_all_fail(self.train(2, *MODEL, "-", self.checkpoint), USAGE, "several ranks read it at once")
+        self.assert_all_fail(self.train(2, *MODEL, "--device", "gpu", *names), NO_GPU, "no kernels for a GPU")
+        self.assertFalse(self.checkpoint.exists())
+
+    def test_ranks_that_see_other_tokens(self):
+        for folder, seed in (("0", "1"), ("1", "2")):
+            (self.dir / folder).mkdir()
+            run("generate", "--tokens", "5000", "--seed", seed, self.dir / folder / "tokens")
+        words = ["mpirun", "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+        for folder in "01":
+            words += ["-np", "1", "-wdir", self.dir / folder, HW4_MPI, "train", *MODEL, "tokens", "checkpoint", ":"]
+        done = subprocess.run(list(map(str, words[:-1])), capture_output=True, text=True, timeout=PATIENCE,
+                              stdin=subprocess.DEVNULL, check=False)
+        self.assert_all_fail(done, BAD_DATA, r"tokens: has CRC-32 \w+ of 5000 tokens here and \w+ of 5000 tokens for")
+
+    def test_a_checkpoint_that_cannot_be_written_stays_as_it_was(self):
+        self.by_seq()
+        before = self.files()
+        full = {0: dict(FAULT_CALL="write", FAULT_AT=5, FAULT_HOW=errno.ENOSPC, FAULT_STAYS=1)}
+        for options in ((), ("--shard",)):
+            done = self.train(3, *MODEL, *options, "--seed", "2", self.tokens, self.checkpoint, faults=full)
+            self.assert_all_fail(done, IO_ERROR, "No space left")
+            self.assertTrue(self.files() == before)
+
+
+if __name__ == "__main__":
+    unittest.main()

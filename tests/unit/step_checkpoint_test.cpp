@@ -1,0 +1,173 @@
+#include "src/step/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/support/settings.h"
+#include "tests/support/small_training.h"
+
+namespace hw4::step {
+namespace {
+
+using test::Failure;
+using test::failure_of;
+
+using Arrays = std::array<std::vector<float>, 3>; // parameters, m and v
+
+Arrays numbered(const Parameters& parameters) {
+    Arrays arrays;
+    for (size_t array = 0; array < arrays.size(); ++array) {
+        arrays[array].resize(parameters.floats); // what is between two tensors is not stored, and stays 0
+        for (const Parameter& tensor : parameters.list)
+            for (size_t i = tensor.first; i < tensor.first + tensor.count(); ++i)
+                arrays[array][i] = static_cast<float>(4 * i + array);
+    }
+    return arrays;
+}
+
+class StepCheckpoint : public testing::Test {
+protected:
+    void SetUp() override {
+        state_ = {test::small_settings(), 7, 300, "0123abcd"};
+        OutputFile file(path_, interrupts_);
+        write_checkpoint(file, state_, [&](size_t array, size_t first, float* to, size_t count) {
+            std::copy_n(arrays_[array].begin() + static_cast<ptrdiff_t>(first), count, to);
+        });
+        file.commit(false);
+        bytes_ = test::read_file(path_);
+        uint64_t length = 0;
+        std::memcpy(&length, bytes_.data(), sizeof length);
+        header_ = bytes_.substr(8, length);
+        numbers_ = bytes_.substr(8 + length);
+    }
+
+    Arrays read() {
+        Arrays arrays;
+        for (auto& array : arrays) array.resize(parameters_.floats);
+        CheckpointReader(path_).read([&](size_t array, size_t first, const float* from, size_t count) {
+            std::copy_n(from, count, arrays[array].begin() + static_cast<ptrdiff_t>(first));
+        });
+        return arrays;
+    }
+
+    void write_with(const std::string& header) {
+        const uint64_t length = header.size();
+        test::write_file(path_, test::bytes_of(&length, 1) + header + numbers_);
+    }
+
+    // What reading says of these bytes, without the name of the file.
+    std::string refused(const std::string& bytes) {
+        test::write_file(path_, bytes);
+        const Failure failure = failure_of([&] { read(); });
+        EXPECT_EQ(failure.code, ExitCode::bad_data) << failure.message;
+        return failure.message.substr(std::min(failure.message.size(), path_.size() + 2));
+    }
+    std::string refused_with(const std::string& from, const std::string& to) {
+        std::string header = header_;
+        const size_t at = header.find(from);
+        EXPECT_NE(at, std::string::npos) << from;
+        write_with(header.replace(at, from.size(), to));
+        return refused(test::read_file(path_));
+    }
+
+    InterruptGuard interrupts_;
+    test::TemporaryFolder folder_;
+    const std::string path_ = folder_ / "c";
+    TrainingState state_;
+    const Parameters parameters_ = parameters_of(test::small_settings().model);
+    const Arrays arrays_ = numbered(parameters_);
+    std::string bytes_, header_, numbers_;
+};
+
+TEST_F(StepCheckpoint, ComesBackAsItWas) {
+    EXPECT_EQ(read(), arrays_);
+    const TrainingState state = CheckpointReader(path_).state();
+    EXPECT_EQ(texts_of(state.settings), texts_of(state_.settings));
+    EXPECT_EQ(state.step, 7);
+    EXPECT_EQ(state.tokens, 300);
+    EXPECT_EQ(state.tokens_crc32, "0123abcd");
+}
+
+TEST_F(StepCheckpoint, TakesKeysInAnyOrderAndBlanksAnywhere) {
+    const size_t after = header_.find("},") + 2; // the metadata, which comes last now
+    std::string metadata = header_.substr(1, after - 2);
+    for (size_t at = 0; (at = metadata.find(':', at)) != std::string::npos; at += 3) metadata.replace(at, 1, " :\n");
+    write_with("{ " + header_.substr(after, header_.rfind('}') - after) + " ,\t" + metadata + " }   ");
+    EXPECT_EQ(read(), arrays_);
+}
+
+TEST_F(StepCheckpoint, RefusesEveryCutAndEveryFlippedByteOfTheNumbers) {
+    for (const size_t size :
+         {size_t{0}, size_t{7}, size_t{8}, size_t{9}, 7 + header_.size(), 8 + header_.size(), bytes_.size() - 1})
+        refused(bytes_.substr(0, size));
+    refused(bytes_ + "x");
+    for (const size_t at : {size_t{0}, size_t{4000}, numbers_.size() - 1}) {
+        std::string flipped = bytes_;
+        flipped[8 + header_.size() + at] ^= 1;
+        EXPECT_EQ(refused(flipped).rfind("no checkpoint of hw4 train: its numbers have CRC-32 ", 0), 0u);
+    }
+}
+
+// A flipped bit of a digit may also make a checkpoint of another run.
+TEST_F(StepCheckpoint, RefusesFlippedBytesOfTheHeader) {
+    const size_t end = 8 + header_.find_last_not_of(' ') + 1;
+    for (size_t at = 0; at < end; at += test::soaks() ? 1 : 17) {
+        std::string flipped = bytes_;
+        flipped[at] ^= 4;
+        test::write_file(path_, flipped);
+        const Failure failure = failure_of([&] {
+            const TrainingState state = CheckpointReader(path_).state();
+            if (texts_of(state.settings) == texts_of(state_.settings) && state.step == 7 && state.tokens == 300 &&
+                state.tokens_crc32 == "0123abcd")
+                read();
+            else
+                throw Error(ExitCode::bad_data, "another run");
+        });
+        EXPECT_EQ(failure.code, ExitCode::bad_data) << at;
+    }
+}
+
+TEST_F(StepCheckpoint, SaysWhatIsNotItsOwn) {
+    const std::string no = "no checkpoint of hw4 train: ";
+    EXPECT_EQ(refused_with("f32.step/1", "f32.step/2"), no + "contract f32.step/2, need f32.step/1");
+    EXPECT_EQ(refused_with(R"("step":"7")", R"("step":"21")"), no + "step '21' in its metadata");
+    EXPECT_EQ(refused_with(R"("seed":"1",)", ""), no + "its metadata has no 'seed'");
+    EXPECT_EQ(refused_with(R"("seed":"1")", R"("seed":"01")"), no + "seed '01' in its metadata");
+    EXPECT_EQ(refused_with(R"("seed":"1")", R"("seed":[1])"), no + "its header has __metadata__ seed [1], need \"1\"");
+    EXPECT_EQ(refused_with(R"("seed":"1")", R"("seed":"1","host":"me")"),
+              no + "its header has __metadata__ host \"me\"");
+    EXPECT_EQ(refused_with(R"("heads":"3")", R"("heads":"4")"),
+              no + "width 12 in 4 heads: need heads of equal and even width");
+    EXPECT_EQ(refused_with(R"("layers":"2")", R"("layers":"1")"),
+              no + "its header has head.weight data_offsets [11136,11664], need [5856,6384]");
+    EXPECT_EQ(refused_with("[11,12]", "[12,11]"), no + "its header has embedding.weight shape [12,11], need [11,12]");
+    EXPECT_EQ(refused_with("F32", "F16"), no + "its header has embedding.weight dtype \"F16\", need \"F32\"");
+    EXPECT_EQ(refused_with(R"("norm.weight":)", R"("nor.weight":)"), no + "its header has nor.weight {}");
+}
+
+TEST(FlatJson, RefusesOtherText) {
+    EXPECT_EQ(flat_json("c", R"( {"a" : {"b":"c", "d":[1 ,2]}, "e":"f"} )"),
+              (FlatJson{{"a", "{}"}, {"a\nb", "\"c\""}, {"a\nd", "[1,2]"}, {"e", "\"f\""}}));
+    const std::pair<const char*, const char*> cases[] = {
+        {"", "no '{' at byte 0"},
+        {"[]", "no '{' at byte 0"},
+        {"{} x", "more than one object at byte 3"},
+        {R"({"a)", "a string without an end at byte 2"},
+        {R"({"a\n":{}})", "a string with an escape at byte 2"},
+        {R"({"a":[-1]})", "no whole number at byte 6"},
+        {R"({"a":{"b":{}}})", "no '\"' at byte 10"},
+        {R"({"a":"1","a":"2"})", "a key for the second time at byte 13"},
+        {R"({"a":"1")", "no '}' at byte 8"},
+    };
+    for (const auto& [text, says] : cases)
+        EXPECT_EQ(
+            failure_of([&, t = text] { flat_json("c", t); }),
+            (Failure{ExitCode::bad_data, "c: no header of a checkpoint: " + std::string(says) + " of the header"}));
+}
+
+} // namespace
+} // namespace hw4::step
