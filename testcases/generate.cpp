@@ -414,7 +414,7 @@ int run(int argc, char** argv) {
                                           {"element", required_argument, nullptr, kLong + 'e'},
                                           {"long", no_argument, nullptr, kLong + '2'},
                                           {"tokens", required_argument, nullptr, kLong + 't'},
-                                          {"vocabulary", required_argument, nullptr, kLong + 'v'},
+                                          {"vocabulary", required_argument, nullptr, kLong + 'n'},
                                           {"list", no_argument, nullptr, kLong + 'l'},
                                           {"help", no_argument, nullptr, kLong + 'h'},
                                           {"version", no_argument, nullptr, kLong + 'V'},
@@ -438,7 +438,7 @@ int run(int argc, char** argv) {
             arguments.varied = true;
             break;
         case kLong + 't': arguments.tokens = parse_from("tokens", optarg, 1, int64_t{1} << 40); break;
-        case kLong + 'v': arguments.vocabulary = parse_from("vocabulary", optarg, 2, 65536); break;
+        case kLong + 'n': arguments.vocabulary = parse_from("vocabulary", optarg, 2, 65536); break;
         case kLong + 'H':
             arguments.heads = optarg;
             if (arguments.heads.empty()) usage_error("heads '': need a whole number from 1");
