@@ -229,8 +229,7 @@ ExitCode run_bench(int argc, char** argv, Ranks& ranks) {
             return on_ranks(argc, argv, ranks, bench::parse_allreduce, bench::allreduce_help, run_allreduce);
         if (first == "step") return on_ranks(argc, argv, ranks, bench::parse_step, bench::step_help, run_step);
         agree(ranks, [&] {
-            if (ranks.count() > 1)
-                throw Error(ExitCode::usage, "bench is for one process, but for allreduce and step");
+            if (ranks.count() > 1) throw Error(ExitCode::usage, "bench is for one process, but for allreduce and step");
         });
         return command(argc, argv);
     };

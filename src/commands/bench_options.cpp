@@ -158,7 +158,7 @@ Request parse_request(int argc, char** argv) {
     if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
-                    "': need options alone, or one of accumulate, start-up, allreduce and gradients" +
+                    "': need options alone, or one of accumulate, start-up, allreduce and step" +
                     did_you_mean(argv[optind], {"accumulate", "start-up", "allreduce", "step"}));
     if (request.sweep.common.decodes() && !request.passes) request.passes = {Pass::forward};
     if (request.passes) set_passes(request.sweep.common, *request.passes);

@@ -18,7 +18,7 @@ _hw4_options() {
 
 # The names in what hw4 bench --help says of an option, and in the lines below.
 _hw4_names() {
-    "$1" bench --help 2>/dev/null | awk -v option="$2" '
+    "$1" bench ${3:+"$3"} --help 2>/dev/null | awk -v option="$2" '
         $1 == option { here = 1; $1 = $2 = "" }
         here && /^  -/ { exit }
         here' | tr ',;.' '\n\n\n'
@@ -29,7 +29,7 @@ _hw4_bench() {
     case ${COMP_WORDS[2]-} in accumulate | start-up | allreduce | step) measurement=${COMP_WORDS[2]} ;; esac
     case $before in
     --impl | --relative-to) _hw4_words "$(_hw4_names "$program" --impl | sed '/whatever/,$d')" "$word" ;;
-    --preset) _hw4_words "$(_hw4_names "$program" --preset | awk '/^   /{print $1}')" "$word" ;;
+    --preset) _hw4_words "$(_hw4_names "$program" --preset "$measurement" | awk '/^   /{print $1}')" "$word" ;;
     --dtype) _hw4_words "float32 fp16 bf16" "$word" ;;
     --passes) _hw4_words "forward backward forward_backward" "$word" ;;
     --via) _hw4_words "mpi nccl ordered" "$word" ;;

@@ -247,7 +247,7 @@ class RatioTest(BenchTest):
 class HelpTest(BenchTest):
     def test_each_measurement_has_its_own(self):
         for words, option, others in (((), "--seq_len", "--sizes"), (("allreduce",), "--sizes", "--model"),
-                                      (("gradients",), "--buckets", "--sizes"), (("accumulate",), "--device", "--impl")):
+                                      (("step",), "--buckets", "--sizes"), (("accumulate",), "--device", "--impl")):
             done = run("hw4", "bench", *words, "--help")
             self.assertEqual(done.returncode, OK)
             self.assertIn(option, done.stdout)

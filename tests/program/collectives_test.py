@@ -104,7 +104,7 @@ class StepTest(CliTest):
                     self.assertEqual(len(row[part]["samples"]), 3, part)
                 self.assertTrue(all(row["operations"].values()), row["operations"])
                 self.assertGreater(row["step"]["mean"], row["forward"]["mean"])
-                self.assertAlmostEqual(row["tokens_per_s"] * row["step"]["mean"], 4 * 32, places=6)
+                self.assertAlmostEqual(row["tokens_per_s"] * row["step"]["mean"], 4 * 32, delta=1e-4)
             self.assertEqual([row["calls"] for row in found][:2], [15, 1] if ranks > 1 else [0])
             self.assertEqual(table.count("ok: "), len(found))
 
