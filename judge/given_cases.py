@@ -35,7 +35,7 @@ def _sizes(path: str, header: bytes) -> dict:
         _, operation, mask, element, batches, heads, kv_heads, tokens, keys, dim, value_dim, window, scale, by_lengths, zero = \
             struct.unpack("<12id2i", header)
         if not (0 <= operation < len(PRODUCTS) and 0 <= mask < len(MASKS) and 0 <= element < len(ELEMENT_BYTES) and
-                window >= 0 and scale >= 0 and by_lengths in (0, 1) and zero == 0):
+                window >= 0 and scale >= 0 and value_dim >= 1 and by_lengths in (0, 1) and zero == 0):
             raise TableError(f"{path}: a header of version 2 with fields that are not known here")
         return {"operation": list(PRODUCTS)[operation], "mask": MASKS[mask], "batches": batches, "heads": heads,
                 "kv_heads": kv_heads, "tokens": tokens, "keys": keys, "dim": dim, "element": list(ELEMENT_BYTES)[element],
@@ -63,7 +63,7 @@ def case_of(name: str, path: str) -> Case:
             sizes = _sizes(path, file.read(LONG_HEADER_BYTES))
     except OSError as error:
         raise TableError(f"{path}: cannot read the header: {error.strerror}") from error
-    if min(value for name, value in sizes.items() if isinstance(value, int) and name != "window") < 1:
+    if min(value for name, value in sizes.items() if isinstance(value, int) and name not in ("window", "value_dim")) < 1:
         raise TableError(f"{path}: the header has a size below 1")
     return Case(name=name, kind="given", seed=0, limit_s=math.inf, crc32_in=UNKNOWN_CRC, **sizes)
 

@@ -12,7 +12,7 @@ import unittest
 
 import cli_test
 from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, by_seq, contracts,
-                      floats, generated, hw4, run)
+                      floats, generated, hw4, kernels, run)
 
 FIELDS = {"version": -2, "operation": 0, "mask": 0, "element": 0, "B": 2, "heads": 4, "key-value heads": 2, "N_q": 3,
           "N_k": 5, "d": 4, "d_v": 4, "window": 0, "scale": 0, "scale's second": 0, "lengths": 0,
