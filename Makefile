@@ -181,14 +181,18 @@ ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/amx
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
+# A training step: what hw4 computes with, and what seq has too.
+STEP_CPU := $(patsubst %,src/step/%.cpp,cpu heads product $(if $(filter x86_64,$(MACHINE)),avx2 avx512))
+STEP := $(filter-out $(STEP_CPU) src/step/avx%,$(wildcard src/step/*.cpp))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
 # The code that works on every number is optimised in full, and linked first: of an inline function that several objects
 # have, the linker takes the first. The rest compiles in half the time.
 HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
-    $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive)
-COLD := $(filter-out $(HOT),$(COMMON) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
+    $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
+    $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,generic reference tokens weights),$(STEP))
+COLD := $(filter-out $(HOT),$(COMMON) $(STEP) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
     src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
 # Those that take longest to compile come first, so that none of them is the last to end.
@@ -308,7 +312,7 @@ $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	$(Q)cp $< $@
 endif
 
-$(BIN)/seq: $(call objects,$(CONTRACTS) $(COMMON) src/run/case_files.cpp src/run/case_options.cpp seq.cpp)
+$(BIN)/seq: $(call objects,$(CONTRACTS) $(COMMON) $(STEP) src/run/case_files.cpp src/run/case_options.cpp seq.cpp)
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp judge/exact_values.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
@@ -328,6 +332,10 @@ $(BUILD)/src/cpu/fixed/amx.cpp.o: private FILE_FLAGS := -mavx512f -mavx512bw -ma
 $(BUILD)/src/cpu/half/amx.cpp.o: private FILE_FLAGS := -mavx512f -mamx-tile -mamx-bf16
 $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotprod
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
+$(BUILD)/src/step/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma -fno-math-errno
+$(BUILD)/src/step/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mfma -fno-math-errno
+# A root is an instruction, which becomes a vector of roots.
+$(BUILD)/src/step/generic.cpp.o: private FILE_FLAGS := -fno-math-errno
 # Headers that most files include are compiled once for each level of optimisation; g++ takes them at that level alone. A
 # file names what it includes all the same: make lint compiles without them.
 STANDARD_HEADERS := algorithm array atomic chrono cmath condition_variable cstdint cstdio cstring functional map memory \

@@ -62,7 +62,7 @@ ExitCode act(Options options, Ranks& ranks) {
 
 // The first word is a command, misspelt, where it looks like one and there is no file of that name.
 void refuse_misspelt_command(const std::string& word) {
-    const std::string meant = did_you_mean(word, {"bench"});
+    const std::string meant = did_you_mean(word, {"bench", "train"});
     if (!meant.empty() && ::access(word.c_str(), F_OK) != 0 && errno == ENOENT)
         throw Error(ExitCode::usage, "'" + word + "' is neither a command nor a file" + meant + "; see --help");
 }
@@ -108,9 +108,10 @@ int fail_alone(Ranks& ranks, ExitCode code, const char* message) {
 int run_as(Ranks& ranks, int argc, char** argv) {
     try {
         refuse_other_arguments(argc, argv, ranks);
-        const bool is_bench = argc > 1 && argv[1] == std::string("bench");
-        return static_cast<int>(is_bench ? run_bench(argc - 1, argv + 1, ranks)
-                                         : act(agreed_options(argc, argv, ranks), ranks));
+        const std::string command = argc > 1 ? argv[1] : "";
+        return static_cast<int>(command == "bench"   ? run_bench(argc - 1, argv + 1, ranks)
+                                : command == "train" ? run_train(argc - 1, argv + 1, ranks)
+                                                     : act(agreed_options(argc, argv, ranks), ranks));
     } catch (const AgreedError& error) {
         return ranks.is_first() ? fail(error.code(), error.what()) : static_cast<int>(error.code());
     } catch (const Error& error) {

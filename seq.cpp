@@ -15,6 +15,8 @@
 #include "src/contracts/contract.h"
 #include "src/problem/domain.h"
 #include "src/run/case_files.h"
+#include "src/step/reference.h"
+#include "src/step/training.h"
 
 namespace {
 
@@ -22,6 +24,7 @@ constexpr const char* kHelp =
     "usage: seq [--time] [--contract f32|fixed|fixed16|bf16|fp16] [--causal] [--window W] [--scale X]\n"
     "           [--backward] [--lse FILE] INPUT OUTPUT, - for standard input or output; or --q FILE --k FILE\n"
     "           --v FILE [--do FILE] OUTPUT\n"
+    "       seq train [options] TOKENS CHECKPOINT   trains a model; seq train --help\n"
     "\n"
     "The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d)) V, or its\n"
     "gradients, from file to file. The files are those of hw4, whose --help describes them.\n"
@@ -47,6 +50,8 @@ struct Request : hw4::CaseOptions {
     hw4::CaseNames names;
 };
 
+void print_version() { std::printf("seq %s, contracts %s\n", hw4::kVersion, hw4::contract_revisions().c_str()); }
+
 // Nothing when --help or --version has been answered. Throws Error (usage).
 std::optional<Request> parse(int argc, char** argv) {
     Request request;
@@ -54,8 +59,7 @@ std::optional<Request> parse(int argc, char** argv) {
     list.push_back(hw4::flag("time", request.print_time));
     const hw4::Action asked = hw4::take_options(argc, argv, list);
     if (asked == hw4::Action::help) std::fputs(kHelp, stdout);
-    if (asked == hw4::Action::version)
-        std::printf("seq %s, contracts %s\n", hw4::kVersion, hw4::contract_revisions().c_str());
+    if (asked == hw4::Action::version) print_version();
     if (asked != hw4::Action::run) return std::nullopt;
     const std::vector<hw4::CaseNames> cases = request.cases_of({argv + optind, argv + argc});
     if (cases.size() != 1)
@@ -64,6 +68,14 @@ std::optional<Request> parse(int argc, char** argv) {
     request.refuse_what_lacks(*request.contract);
     hw4::refuse_sharing_standard_output({request.names.output, request.lse});
     return request;
+}
+
+int train(int argc, char** argv) {
+    const hw4::step::TrainingRequest request = hw4::step::parse_training(argc, argv, {});
+    if (request.action == hw4::Action::help) std::fputs(hw4::step::training_help("seq", "").c_str(), stdout);
+    if (request.action == hw4::Action::version) print_version();
+    if (request.action == hw4::Action::run) hw4::step::run_training(request, "seq", 1, hw4::step::make_reference);
+    return 0;
 }
 
 void run(const Request& request) {
@@ -111,6 +123,7 @@ void run(const Request& request) {
 
 int main(int argc, char** argv) {
     return hw4::run_program("seq", [&] {
+        if (argc > 1 && argv[1] == std::string("train")) return train(argc - 1, argv + 1);
         if (const std::optional<Request> request = parse(argc, argv)) run(*request);
         return 0;
     });

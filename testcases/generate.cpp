@@ -1,8 +1,9 @@
-// generate: writes a test case, the same bytes on every machine.
+// generate: writes a test case, or a text in tokens, the same bytes on every machine.
 //
 //     generate NAME FILE                                        a case of cases.tsv
 //     generate --shape B,N,d --seed S [--kind K] [--heads H,K] [--keys N] [--causal] [--window W] [--scale X]
 //              [--backward] [--element E] [--long] FILE
+//     generate --tokens N --seed S [--vocabulary V] FILE        a text for hw4 train
 //
 // FILE - is standard output.
 #include <getopt.h>
@@ -20,6 +21,7 @@
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/numbers.h"
+#include "src/base/parallel.h"
 #include "src/base/refused_option.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
@@ -27,6 +29,7 @@
 #include "src/io/case_header.h"
 #include "src/io/case_values.h"
 #include "src/io/output_file.h"
+#include "src/step/philox.h"
 
 namespace hw4 {
 namespace {
@@ -37,6 +40,7 @@ constexpr const char* kUsage = "usage: generate NAME FILE\n"
                                "       generate --shape B,N,d --seed S [--kind KIND] [--heads H[,K]] [--keys N]\n"
                                "                [--causal] [--window W] [--scale X] [--backward] [--element E]\n"
                                "                [--long] FILE\n"
+                               "       generate --tokens N [--seed S] [--vocabulary V] FILE\n"
                                "       generate --list\n"
                                "\n"
                                "Writes the case NAME of cases.tsv (beside this program), or one of any shape.\n"
@@ -54,6 +58,9 @@ constexpr const char* kUsage = "usage: generate NAME FILE\n"
                                "  --seed S        a whole number, default 1\n"
                                "  --kind KIND     distribution of the values, default uniform; --list names them.\n"
                                "                  Some take a number: normal:3, stray:1e6, sink:0.5\n"
+                               "  --tokens N      a text for hw4 train: N tokens, uint16, a pattern of 61 again and\n"
+                               "                  again, in which one token of 8 is any token\n"
+                               "  --vocabulary V  how many tokens there are, 2 to 65536, default 256\n"
                                "  --list          the cases and the kinds\n"
                                "  -h, --help, -V, --version\n";
 
@@ -266,19 +273,54 @@ void write_case(const Request& request, const std::string& path) {
     file.commit(false);
 }
 
+// The pattern, and which tokens of the text are none of it, are drawn by the counter generator of the training step.
+uint16_t token_at(uint64_t seed, uint64_t vocabulary, uint64_t index) {
+    constexpr uint64_t kPeriod = 61;
+    constexpr uint32_t kNoiseOf = 8;
+    const step::PhiloxBlock noise = step::philox(seed, index, step::kForPatterns, 1);
+    if (noise[0] % kNoiseOf == 0) return static_cast<uint16_t>(step::below(vocabulary, step::wide(noise[1], noise[2])));
+    const step::PhiloxBlock pattern = step::philox(seed, index % kPeriod, step::kForPatterns, 0);
+    return static_cast<uint16_t>(step::below(vocabulary, step::wide(pattern[0], pattern[1])));
+}
+
+void write_tokens(uint64_t count, uint64_t seed, uint64_t vocabulary, const std::string& path) {
+    InterruptGuard interrupts("generate");
+    OutputFile file(path, interrupts);
+    std::vector<uint16_t> block;
+    for (uint64_t first = 0; first < count; first += block.size()) {
+        block.resize(std::min<uint64_t>(kBlockFloats, count - first));
+        in_pieces(block.size(), kPieceNumbers, [&](size_t begin, size_t size) {
+            for (size_t i = begin; i < begin + size; ++i) block[i] = token_at(seed, vocabulary, first + i);
+        });
+        file.write(block.data(), block.size() * sizeof block[0]);
+    }
+    file.commit(false);
+}
+
+uint64_t parse_from(const char* what, const std::string& text, int64_t least, int64_t most) {
+    const auto number = whole_number(text, least, most);
+    if (!number)
+        usage_error(std::string(what) + " '" + text + "': need a whole number from " + std::to_string(least) + " to " +
+                    std::to_string(most));
+    return static_cast<uint64_t>(*number);
+}
+
 // What was asked for, in the order of the command line.
 struct Arguments {
     std::string shape;
     std::string heads;
     std::string keys;
     CaseRecipe recipe;
-    bool varied = false;      // --seed or --kind
+    bool seeded = false;      // --seed
+    bool varied = false;      // --kind
     bool long_header = false; // something that version 1 cannot say, or --long
     bool causal = false;
     int64_t window = 0;
     double scale = 0;
     bool backward = false; // in version 1 too, which does not say so
     Element element = Element::float32;
+    uint64_t tokens = 0;     // 0: no text
+    uint64_t vocabulary = 0; // 0: the default
 };
 
 Request request_of(const Arguments& arguments, const std::string& name) {
@@ -310,6 +352,8 @@ int run(int argc, char** argv) {
                                           {"backward", no_argument, nullptr, kLong + 'b'},
                                           {"element", required_argument, nullptr, kLong + 'e'},
                                           {"long", no_argument, nullptr, kLong + '2'},
+                                          {"tokens", required_argument, nullptr, kLong + 't'},
+                                          {"vocabulary", required_argument, nullptr, kLong + 'v'},
                                           {"list", no_argument, nullptr, kLong + 'l'},
                                           {"help", no_argument, nullptr, kLong + 'h'},
                                           {"version", no_argument, nullptr, kLong + 'V'},
@@ -326,12 +370,14 @@ int run(int argc, char** argv) {
             break;
         case kLong + 'r':
             arguments.recipe.seed = parse_seed(optarg);
-            arguments.varied = true;
+            arguments.seeded = true;
             break;
         case kLong + 'k':
             arguments.recipe.values = parse_kind(optarg);
             arguments.varied = true;
             break;
+        case kLong + 't': arguments.tokens = parse_from("tokens", optarg, 1, int64_t{1} << 40); break;
+        case kLong + 'v': arguments.vocabulary = parse_from("vocabulary", optarg, 2, 65536); break;
         case kLong + 'H':
             arguments.heads = optarg;
             if (arguments.heads.empty()) usage_error("heads '': need a whole number from 1");
@@ -367,10 +413,20 @@ int run(int argc, char** argv) {
     }
     const int names = argc - optind;
     const bool shaped = !arguments.shape.empty();
-    if (!shaped && arguments.varied) usage_error("--seed and --kind go with --shape");
+    const bool text = arguments.tokens > 0;
+    if (shaped && text) usage_error("--shape and --tokens: take one of the two");
+    if (!text && arguments.vocabulary > 0) usage_error("--vocabulary goes with --tokens");
+    if (!shaped && !text && arguments.seeded) usage_error("--seed goes with --shape or --tokens");
+    if (!shaped && arguments.varied) usage_error("--kind goes with --shape");
     if (!shaped && (arguments.long_header || arguments.backward))
         usage_error("--heads, --keys and the like go with --shape");
-    if (names != (shaped ? 1 : 2)) usage_error(shaped ? "need one FILE" : "need NAME and FILE");
+    const bool one_name = shaped || text;
+    if (names != (one_name ? 1 : 2)) usage_error(one_name ? "need one FILE" : "need NAME and FILE");
+    if (text) {
+        const uint64_t vocabulary = arguments.vocabulary > 0 ? arguments.vocabulary : 256;
+        write_tokens(arguments.tokens, arguments.recipe.seed, vocabulary, argv[optind]);
+        return 0;
+    }
     write_case(request_of(arguments, argv[optind]), argv[argc - 1]);
     return 0;
 }

@@ -9,6 +9,7 @@ std::string help_text() {
         "       hw4 [options] --pairs FILE\n"
         "       hw4 --list-kernels [--json]\n"
         "       hw4 bench [options]                   times and memory over sizes; hw4 bench --help\n"
+        "       hw4 train [options] TOKENS CHECKPOINT trains a model, to the same bytes; hw4 train --help\n"
         "\n"
         "Attention, O = softmax(Q K^T / sqrt(d)) V, or the gradients of sum(O * dO), from file to file, on the GPU\n"
         "or the CPU, with the bytes of the sequential program seq on both; under bf16 and fp16 within a bound.\n"

@@ -1,4 +1,4 @@
-// What hw4 does, by command: cases from file to file, hw4 bench, --list-kernels and --version.
+// What hw4 does, by command: cases from file to file, hw4 bench, hw4 train, --list-kernels and --version.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,9 @@ namespace hw4 {
 // hw4 bench: attention measured over sizes and implementations. argv[0] is "bench". Called by all ranks, of which only
 // some measurements take several. Throws Error.
 ExitCode run_bench(int argc, char** argv, Ranks& ranks);
+
+// hw4 train: a model trained from file to file. argv[0] is "train". Throws Error.
+ExitCode run_train(int argc, char** argv, Ranks& ranks);
 
 // hw4 --list-kernels, for people and, as JSON, for the judge, the scripts and the tests.
 std::string list_text();

@@ -91,7 +91,7 @@ private:
 };
 
 // The sizes in "(2, 3, 5, 4)"; nothing where a size is no whole number that a header could have.
-std::optional<Shape> sizes_in(const std::string& tuple) {
+std::optional<Shape> sizes_in(const std::string& tuple, int64_t most = std::numeric_limits<int32_t>::max()) {
     Shape shape;
     std::string number;
     for (const char c : tuple.substr(1)) {
@@ -101,7 +101,7 @@ std::optional<Shape> sizes_in(const std::string& tuple) {
             continue;
         }
         if (number.empty() && c == ')' && !shape.empty()) break; // (2,)
-        const auto size = whole_number(number, 0, std::numeric_limits<int32_t>::max());
+        const auto size = whole_number(number, 0, most);
         if (!size) return std::nullopt;
         shape.push_back(*size);
         number.clear();
@@ -202,6 +202,17 @@ CaseHeader parse_npy_headers(const std::vector<NpyHeader>& arrays) {
                                         std::to_string(q[1]) + " of " + arrays[0].path);
     }
     return {problem, 0, HeaderForm::npy, q.size() == 4};
+}
+
+NpyTokens parse_npy_tokens(const std::string& path, const Bytes& header) {
+    const Words words(path, header);
+    const auto name = words.value_of("descr");
+    if (name != "'<u2'" && name != "'<u4'") bad_npy(path, "with elements " + shown(name) + ", need '<u2' or '<u4'");
+    const auto tuple = words.value_of("shape");
+    const auto sizes =
+        tuple && !tuple->empty() && tuple->front() == '(' ? sizes_in(*tuple, int64_t{1} << 48) : std::nullopt;
+    if (!sizes || sizes->size() != 1) bad_npy(path, "of shape " + shown(tuple) + ", need (N,): one row of tokens");
+    return {name == "'<u2'" ? 2 : 4, sizes->front()};
 }
 
 void require_npy_like(const std::string& path, const Bytes& header, const Bytes& like) {

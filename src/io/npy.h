@@ -31,6 +31,14 @@ struct NpyHeader {
 // all of float16. K and V may have fewer heads and another N. Throws Error (bad_data): they are no case.
 CaseHeader parse_npy_headers(const std::vector<NpyHeader>& arrays);
 
+struct NpyTokens {
+    int bytes = 2; // of a token: 2 or 4
+    int64_t count = 0;
+};
+
+// Reads the header of a text in tokens: an array of shape (N,), of uint16 or uint32. Throws Error (bad_data).
+NpyTokens parse_npy_tokens(const std::string& path, const Bytes& header);
+
 // Compares an output's header with the header `like`. Throws Error (bad_data): the output is another array.
 void require_npy_like(const std::string& path, const Bytes& header, const Bytes& like);
 

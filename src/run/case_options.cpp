@@ -8,6 +8,7 @@
 #include "src/base/numbers.h"
 #include "src/base/standard_streams.h"
 #include "src/contracts/scale.h"
+#include "src/step/configuration.h"
 
 namespace hw4 {
 namespace {
@@ -155,7 +156,7 @@ std::string contract_revisions() {
     for (const Contract* contract : contracts())
         for (const Computed& computed : contract->computes)
             revisions += (revisions.empty() ? "" : " ") + contract->revision_of(*computed.operation);
-    return revisions;
+    return revisions + " " + step::kRevision;
 }
 
 void refuse_sharing_standard_output(const std::vector<std::string>& outputs) {

@@ -72,7 +72,8 @@ public:
     // 2i and 2i + 1 together; back = true: the other way round. `table` is in the machine's memory: [context][pair][2].
     virtual void rotate(float* qkv, const float* table, int64_t sequences, int64_t context, const Model& model,
                         bool back) = 0;
-    // Causal attention of contract f32, by sequence and head. o has rows of width columns.
+    // Causal attention of contract f32, by sequence and head. o has rows of width columns; `statistics` are
+    // [sequence][head][token].
     virtual void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
                         const Model& model) = 0;
     virtual void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o,
@@ -83,7 +84,7 @@ public:
     virtual void swiglu_back(const float* gate_up, const float* dh, float* d_gate_up, int64_t rows, int64_t hidden) = 0;
 
     // Logits become their gradients, times `share`, which is 1 / (tokens of the global batch). Returns each sequence's
-    // sum of losses, its tokens ascending.
+    // sum of losses, its tokens ascending; one that is not finite means that the step must be refused (arithmetic.h).
     virtual std::vector<double> cross_entropy(float* logits, const Tokens& tokens, int64_t vocabulary, float share) = 0;
 
     // a = a + b

@@ -22,11 +22,11 @@ struct Model {
 // it.
 constexpr int64_t kSegment = 1024;
 
-// What a tensor begins training as.
+// What a tensor begins training as (weights.h).
 enum class Initial {
     ones,   // gains
-    normal, // standard deviation 1
-    scaled, // normal, standard deviation sqrt(2 / (inputs + outputs)), nothing beyond 3 of them
+    normal, // standard deviation 1, cut at 3
+    scaled, // normal, standard deviation sqrt(2 / (inputs + outputs)), cut at 3 of them
 };
 
 struct Parameter {

@@ -1,0 +1,45 @@
+// A training run from file to file, which `hw4 train` and `seq train` share but for the machine that computes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/run/case_options.h"
+#include "src/step/configuration.h"
+#include "src/step/machine.h"
+
+namespace hw4::step {
+
+struct TrainingRequest {
+    Action action = Action::run;
+    std::string tokens;
+    std::string checkpoint;
+    std::string log; // empty: none
+    const Preset* preset = nullptr;
+    std::map<std::string, std::string> given; // settings that options name, checked
+    int token_bits = 16;
+    int64_t micro_batch = 0; // 0: the whole batch
+    int64_t save_every = 0;  // 0: at the end alone
+    int64_t until = -1;      // -1: to the last step
+    bool resume = false;
+};
+
+// Sets what --model and the options of settings say. Throws Error (usage).
+void apply_model(const TrainingRequest& request, Configuration& settings);
+void apply_given(const TrainingRequest& request, Configuration& settings);
+
+// argv[0] is "train". `more`: options that one of the programs has alone. Throws Error (usage).
+TrainingRequest parse_training(int argc, char** argv, const std::vector<CommandOption>& more);
+
+// `more`: what --help says of these options, as lines.
+std::string training_help(const std::string& program, const std::string& more);
+
+// `threads` draw the initial weights. Throws Error: after each failure CHECKPOINT and LOG are as the last save left
+// them.
+void run_training(const TrainingRequest& request, const std::string& program, int threads,
+                  const std::function<std::unique_ptr<Machine>()>& make_machine);
+
+} // namespace hw4::step

@@ -1,0 +1,40 @@
+// A training run that takes milliseconds: a tiny model, and a text in memory's stead.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/step/configuration.h"
+#include "src/step/tokens.h"
+#include "src/step/trainer.h"
+#include "src/step/weights.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hw4::test {
+
+inline step::Configuration small_settings() {
+    step::Configuration settings;
+    settings.model = {12, 20, 2, 3, 11};
+    settings.batch = 5;
+    settings.context = 7;
+    settings.steps = 20;
+    return settings;
+}
+
+// A text of tokens 0 to 10.
+inline std::string small_text() {
+    std::vector<uint16_t> tokens;
+    for (uint32_t i = 0; i < 300; ++i) tokens.push_back(static_cast<uint16_t>(i * i * 7 % 31 % 11));
+    return bytes_of(tokens.data(), tokens.size());
+}
+
+inline void draw_all(step::Machine& machine, step::Trainer& trainer, int64_t seed) {
+    const std::vector<step::Parameter>& list = trainer.parameters().list;
+    for (size_t place = 0; place < list.size(); ++place) {
+        std::vector<float> drawn(list[place].count());
+        step::draw_weights(list[place], place, static_cast<uint64_t>(seed), 0, drawn.size(), drawn.data());
+        machine.put(trainer.weights() + list[place].first, drawn.data(), drawn.size());
+    }
+}
+
+} // namespace hw4::test

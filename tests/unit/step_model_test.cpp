@@ -1,0 +1,87 @@
+#include "src/step/configuration.h"
+#include "src/step/model.h"
+#include "src/step/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+namespace hw4::step {
+namespace {
+
+int64_t count_of(const Model& model) {
+    int64_t count = 0;
+    for (const Parameter& parameter : parameters_of(model).list) count += static_cast<int64_t>(parameter.count());
+    return count;
+}
+
+TEST(StepModel, PresetsHaveTheCoursesNumbersOfParameters) {
+    const std::map<std::string, int64_t> expected = {
+        {"small", 128625408},  {"medium", 423183360}, {"large", 969411840}, {"xl", 1998235200},
+        {"2.7B", 3406809600},  {"71m", 71315968},     {"tiny", 164160},
+    };
+    for (const Preset& preset : presets()) {
+        EXPECT_EQ(count_of(preset.model), expected.at(preset.name)) << preset.name;
+        EXPECT_EQ(why_no_model(preset.model), "") << preset.name;
+    }
+    EXPECT_EQ(presets().size(), expected.size());
+}
+
+TEST(StepModel, TensorsBeginAtSegmentsOneAfterTheOther) {
+    const Parameters parameters = parameters_of({12, 20, 2, 3, 11});
+    size_t end = 0;
+    for (const Parameter& parameter : parameters.list) {
+        EXPECT_EQ(parameter.first, (end + kSegment - 1) / kSegment * kSegment) << parameter.name;
+        end = parameter.first + parameter.count();
+    }
+    EXPECT_EQ(parameters.floats, (end + kSegment - 1) / kSegment * kSegment);
+}
+
+TEST(StepModel, PlacesNameTheTensors) {
+    const Parameters parameters = parameters_of({12, 20, 2, 3, 11});
+    const auto named = [&](size_t place) {
+        const Parameter& one = parameters.list[place];
+        return one.name + " " + std::to_string(one.rows) + "x" + std::to_string(one.columns) + " in " +
+               std::to_string(one.parts);
+    };
+    EXPECT_EQ(named(parameters.embedding), "embedding.weight 11x12 in 1");
+    EXPECT_EQ(named(parameters.layers[1].attention_norm), "layers.1.attention_norm.weight 1x12 in 1");
+    EXPECT_EQ(named(parameters.layers[1].qkv), "layers.1.qkv.weight 36x12 in 3");
+    EXPECT_EQ(named(parameters.layers[1].output), "layers.1.output.weight 12x12 in 1");
+    EXPECT_EQ(named(parameters.layers[0].feed_norm), "layers.0.feed_norm.weight 1x12 in 1");
+    EXPECT_EQ(named(parameters.layers[0].gate_up), "layers.0.gate_up.weight 40x12 in 2");
+    EXPECT_EQ(named(parameters.layers[0].down), "layers.0.down.weight 12x20 in 1");
+    EXPECT_EQ(named(parameters.norm), "norm.weight 1x12 in 1");
+    EXPECT_EQ(named(parameters.head), "head.weight 11x12 in 1");
+}
+
+TEST(StepModel, HeadsOfOddOrUnequalWidthAreNoModel) {
+    EXPECT_NE(why_no_model({12, 20, 2, 4, 11}), ""); // 3 columns each
+    EXPECT_NE(why_no_model({12, 20, 2, 5, 11}), "");
+    EXPECT_EQ(why_no_model({12, 20, 2, 3, 11}), "");
+}
+
+TEST(StepSchedule, RisesForATenthAndFallsToATenth) {
+    Configuration settings;
+    settings.steps = 45; // of which 4 rise
+    settings.learning_rate = 0.5;
+    EXPECT_EQ(learning_rate_of(settings, 1), 0.125);
+    EXPECT_EQ(learning_rate_of(settings, 4), 0.5);
+    for (int64_t step = 5; step <= 45; ++step) {
+        const double angle = std::acos(-1.0) * static_cast<double>(step - 4) / 41;
+        EXPECT_NEAR(learning_rate_of(settings, step), 0.05 + 0.225 * (1 + std::cos(angle)), 1e-15) << step;
+    }
+    EXPECT_NEAR(learning_rate_of(settings, 45), 0.05, 1e-15);
+}
+
+TEST(StepSchedule, FewStepsHaveNoWarmUp) {
+    Configuration settings;
+    settings.steps = 2;
+    EXPECT_NEAR(learning_rate_of(settings, 1), 5.5e-4, 1e-18);
+    EXPECT_NEAR(learning_rate_of(settings, 2), 1e-4, 1e-18);
+}
+
+} // namespace
+} // namespace hw4::step

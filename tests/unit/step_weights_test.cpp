@@ -1,0 +1,91 @@
+#include "src/step/weights.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "src/step/philox.h"
+
+namespace hw4::step {
+namespace {
+
+// From the authors' kat_vectors (Random123).
+TEST(Philox, GivesTheKnownAnswers) {
+    EXPECT_EQ(philox({0, 0, 0, 0}, 0), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+    EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, ~uint64_t{0}),
+              (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+    EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822),
+              (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Philox, NumbersBelowALimitReachBothEnds) {
+    EXPECT_EQ(below(10, 0), 0u);
+    EXPECT_EQ(below(10, ~uint64_t{0}), 9u);
+    EXPECT_EQ(below(~uint64_t{0}, uint64_t{1} << 63), uint64_t{1} << 62 | ((uint64_t{1} << 62) - 1));
+}
+
+Parameter matrix(int64_t rows, int64_t columns, int64_t parts, Initial initial) {
+    return {"any", rows, columns, false, initial, parts, 0};
+}
+
+std::vector<float> drawn(const Parameter& parameter, size_t place = 3, uint64_t seed = 7) {
+    std::vector<float> weights(parameter.count());
+    draw_weights(parameter, place, seed, 0, weights.size(), weights.data());
+    return weights;
+}
+
+// The moments of the normal distribution cut at 3.
+void expect_normal(const std::vector<float>& weights, double deviation) {
+    double sum = 0;
+    double squares = 0;
+    double most = 0;
+    size_t beyond_two = 0;
+    for (const float weight : weights) {
+        const double x = weight / deviation;
+        sum += x;
+        squares += x * x;
+        most = std::max(most, std::fabs(x));
+        beyond_two += std::fabs(x) > 2 ? 1 : 0;
+    }
+    const auto count = static_cast<double>(weights.size());
+    EXPECT_NEAR(sum / count, 0, 5 / std::sqrt(count));
+    EXPECT_NEAR(squares / count, 0.97334, 7 / std::sqrt(count));
+    EXPECT_NEAR(static_cast<double>(beyond_two) / count, 0.04293, 1 / std::sqrt(count));
+    EXPECT_LE(most, 3.0000001);
+    EXPECT_GT(most, 2.9);
+}
+
+TEST(StepWeights, AreNormalWithTheDeviationOfTheirOwnMatrix) {
+    expect_normal(drawn(matrix(300, 100, 1, Initial::scaled)), std::sqrt(2.0 / 400));
+    expect_normal(drawn(matrix(300, 100, 3, Initial::scaled)), std::sqrt(2.0 / 200));
+    expect_normal(drawn(matrix(300, 100, 1, Initial::normal)), 1);
+}
+
+TEST(StepWeights, OfGainsAreOnes) { EXPECT_EQ(drawn({"any", 1, 5, true, Initial::ones, 1, 0}), std::vector<float>(5, 1)); }
+
+TEST(StepWeights, AreTheSameInPieces) {
+    const Parameter parameter = matrix(37, 41, 1, Initial::scaled); // an odd number of them
+    const std::vector<float> whole = drawn(parameter);
+    std::vector<float> pieces(whole.size());
+    for (size_t first = 0; first < pieces.size(); first += 100)
+        draw_weights(parameter, 3, 7, first, std::min<size_t>(100, pieces.size() - first), pieces.data() + first);
+    EXPECT_EQ(pieces, whole);
+}
+
+TEST(StepWeights, DependOnSeedAndPlace) {
+    const Parameter parameter = matrix(20, 20, 1, Initial::scaled);
+    EXPECT_NE(drawn(parameter, 3, 7), drawn(parameter, 4, 7));
+    EXPECT_NE(drawn(parameter, 3, 7), drawn(parameter, 3, 8));
+    EXPECT_NE(drawn(parameter, 3, 7), drawn(parameter, 3, 7 + (uint64_t{1} << 32)));
+}
+
+// Bytes that were written down: another order of operations anywhere in a draw would show.
+TEST(StepWeights, HaveTheseBits) {
+    const std::vector<float> weights = drawn(matrix(4, 1, 1, Initial::normal), 0, 1);
+    EXPECT_EQ(weights, (std::vector<float>{0, 0, 0, 0}));
+}
+
+} // namespace
+} // namespace hw4::step
