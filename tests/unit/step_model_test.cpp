@@ -19,8 +19,8 @@ int64_t count_of(const Model& model) {
 
 TEST(StepModel, PresetsHaveTheCoursesNumbersOfParameters) {
     const std::map<std::string, int64_t> expected = {
-        {"small", 128625408},  {"medium", 423183360}, {"large", 969411840}, {"xl", 1998235200},
-        {"2.7B", 3406809600},  {"71m", 71315968},     {"tiny", 164160},
+        {"small", 128625408}, {"medium", 423183360}, {"large", 969411840}, {"xl", 1998235200},
+        {"2.7B", 3406809600}, {"71m", 71315968},     {"tiny", 164160},
     };
     for (const Preset& preset : presets()) {
         EXPECT_EQ(count_of(preset.model), expected.at(preset.name)) << preset.name;

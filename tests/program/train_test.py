@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""hw4 train and seq train from the outside: bytes, stopping and resuming, checkpoints, bad input, and PyTorch beside
+them.
+
+    python3 tests/program/train_test.py [-v] [TestClass[.test_name]]
+
+HW4_BIN names the folder with the programs (default: the repository's root).
+"""
+import array
+import itertools
+import json
+import signal
+import struct
+import subprocess
+import unittest
+import zlib
+from pathlib import Path
+
+import cli_test
+from cli_test import (BAD_DATA, CANNOT_CREATE, NO_GPU, NO_INPUT, OK, USAGE, hw4, limited, run, wait_until)
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+STEPS = 20
+# Of 20 steps of tiny on the text below. It was written down: every machine has to come to it.
+CHECKPOINT_CRC = "bb34810a"
+TEXT_CRC = "5a34eb9f"
+SMALLER = ("--model", "tiny", "--width", "16", "--hidden", "24", "--layers", "1", "--heads", "2", "--context", "8")
+
+
+def setUpModule():
+    global WORK, TEXT
+    cli_test.setUpModule()
+    WORK = cli_test.WORK
+    TEXT = WORK / "text.bin"
+    made = run("generate", "--tokens", "20000", "--seed", "3", TEXT)
+    assert made.returncode == OK, made.stderr
+
+
+def crc_of(path):
+    return f"{zlib.crc32(path.read_bytes()):08x}"
+
+
+def parts_of(path):
+    """The metadata, each tensor as (shape, floats) by its name, and the header as it is."""
+    data = path.read_bytes()
+    length = struct.unpack_from("<Q", data)[0]
+    header = json.loads(data[8:8 + length])
+    numbers = data[8 + length:]
+    metadata = header.pop("__metadata__")
+    tensors = {}
+    for name, tensor in header.items():
+        assert tensor["dtype"] == "F32"
+        begin, end = tensor["data_offsets"]
+        tensors[name] = (tensor["shape"], array.array("f", numbers[begin:end]))
+    return metadata, tensors, header
+
+
+class TrainTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = WORK / self.id().rsplit(".", 1)[-1]
+        self.folder.mkdir()
+
+    def train(self, *options, program="hw4", checkpoint="c", text=None, **more):
+        """The finished run and its checkpoint."""
+        path = self.folder / checkpoint
+        start = hw4 if program == "hw4" else run
+        words = ("train", *options, text or TEXT, path)
+        done = run(program, *words, **more) if start is run else run("hw4", *words, **more)
+        return done, path
+
+    def trained(self, *options, **more):
+        done, path = self.train(*options, **more)
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        return path
+
+    def tiny(self, *options, steps=STEPS, **more):
+        return self.trained("--model", "tiny", "--steps", str(steps), *options, **more)
+
+    def smaller(self, *options, **more):
+        return self.trained(*SMALLER, "--steps", "6", *options, **more)
+
+    def refused(self, code, *options, **more):
+        done, path = self.train(*options, **more)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr
+
+
+class BytesTest(TrainTest):
+    def test_seq_and_hw4_come_to_the_bytes_that_were_written_down(self):
+        self.assertEqual(crc_of(TEXT), TEXT_CRC)
+        logs = [self.folder / "seq.log", self.folder / "hw4.log"]
+        by_seq = self.tiny("--log", logs[0], program="seq", checkpoint="seq")
+        by_hw4 = self.tiny("--log", logs[1])
+        self.assertEqual(by_seq.read_bytes(), by_hw4.read_bytes())
+        self.assertEqual(logs[0].read_bytes(), logs[1].read_bytes())
+        self.assertEqual(crc_of(by_hw4), CHECKPOINT_CRC)
+
+    def test_threads_and_micro_batches_leave_no_trace(self):
+        expected = self.smaller(checkpoint="expected").read_bytes()
+        for threads, micro_batch in itertools.product("123", "124"):
+            with self.subTest(threads=threads, micro_batch=micro_batch):
+                got = self.smaller("--threads", threads, "--micro-batch", micro_batch)
+                self.assertEqual(got.read_bytes(), expected)
+
+    def test_loss_falls_on_a_text_with_structure(self):
+        log = self.folder / "log"
+        self.tiny("--learning-rate", "0.01", "--log", log, steps=150)
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        self.assertEqual([line["step"] for line in lines], list(range(1, 151)))
+        self.assertGreater(lines[0]["loss"], 5)
+        self.assertLess(lines[-1]["loss"], 3)
+
+    def test_stdout_names_the_first_and_the_last_loss(self):
+        log = self.folder / "log"
+        done, _ = self.train(*SMALLER, "--steps", "30", "--log", log)
+        losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        said = done.stdout.splitlines()
+        self.assertEqual(said[1], f"step 1 of 30: loss {losses[0]:.6f}")
+        self.assertEqual(said[-1], f"step 30 of 30: loss {losses[-1]:.6f}")
+
+    def test_log_to_standard_output_has_the_lines_alone(self):
+        log = self.folder / "log"
+        self.smaller("--log", log)
+        done, _ = self.train(*SMALLER, "--steps", "6", "--log", "-")
+        self.assertEqual(done.stdout, log.read_text())
+
+    def test_tokens_of_32_bits_and_standard_input(self):
+        expected = self.smaller(checkpoint="expected").read_bytes()
+        wide = self.folder / "wide"
+        wide.write_bytes(array.array("I", array.array("H", TEXT.read_bytes())).tobytes())
+        self.assertEqual(self.smaller("--token-bits", "32", text=wide).read_bytes(), expected)
+        with open(TEXT, "rb") as text:
+            self.assertEqual(self.smaller(text="-", stdin=text).read_bytes(), expected)
+
+
+class ResumeTest(TrainTest):
+    def test_stopped_and_resumed_is_as_straight(self):
+        logs = [self.folder / "straight.log", self.folder / "log"]
+        straight = self.smaller("--log", logs[0], checkpoint="straight")
+        for until in range(7):
+            with self.subTest(until=until):
+                path = self.smaller("--until", str(until), "--log", logs[1])
+                metadata, _, _ = parts_of(path)
+                self.assertEqual(metadata["step"], str(until))
+                self.trained("--resume", "--log", logs[1])  # settings come from the checkpoint
+                self.assertEqual(path.read_bytes(), straight.read_bytes())
+                self.assertEqual(logs[1].read_bytes(), logs[0].read_bytes())
+        self.trained("--resume")  # nothing is left to do
+        self.assertEqual(path.read_bytes(), straight.read_bytes())
+
+    def test_a_run_without_resume_begins_anew(self):
+        path = self.smaller("--until", "3")
+        before = path.read_bytes()
+        self.smaller("--until", "3")
+        self.assertEqual(path.read_bytes(), before)
+
+    def test_killed_at_any_moment_a_run_leaves_a_whole_checkpoint(self):
+        straight = self.smaller("--steps", "2000", "--until", "60", checkpoint="straight")
+        path = self.folder / "c"
+        words = (*SMALLER, "--steps", "2000", "--save-every", "1")
+        for kills in range(3):
+            resume = ("--resume",) if kills else ()
+            before = path.stat().st_ino if kills else None
+            with subprocess.Popen([cli_test.PROGRAMS / "hw4", "train", *words, *resume, TEXT, path],
+                                  stdout=subprocess.DEVNULL) as process:
+                wait_until(lambda: path.exists() and path.stat().st_ino != before, "a checkpoint")
+                process.send_signal(signal.SIGKILL)
+            metadata, _, _ = parts_of(path)
+            self.assertGreaterEqual(int(metadata["step"]), kills + 1)
+        step = int(metadata["step"])
+        until = str(max(60, step))
+        if step > 60:  # on a fast machine
+            straight = self.smaller("--steps", "2000", "--until", until, checkpoint="straight")
+        self.trained("--resume", "--until", until)
+        self.assertEqual(path.read_bytes(), straight.read_bytes())
+
+    def test_saves_in_between_change_nothing(self):
+        expected = self.smaller(checkpoint="expected").read_bytes()
+        self.assertEqual(self.smaller("--save-every", "2").read_bytes(), expected)
+        self.assertEqual([path.name for path in self.folder.iterdir() if path.name.startswith("c.")], [])
+
+
+class CheckpointTest(TrainTest):
+    def test_is_a_safetensors_file(self):
+        path = self.tiny(steps=3)
+        data = path.read_bytes()
+        length = struct.unpack_from("<Q", data)[0]
+        self.assertEqual(length % 8, 0)
+        metadata, tensors, header = parts_of(path)
+        self.assertTrue(all(isinstance(value, str) for value in metadata.values()))
+        self.assertEqual((metadata["contract"], metadata["step"], metadata["width"]), ("f32.step/1", "3", "64"))
+        self.assertEqual(metadata["crc32"], f"{zlib.crc32(data[8 + length:]):08x}")
+        names = [name for name in tensors if name[:2] not in ("m.", "v.")]
+        self.assertEqual(list(tensors), names + ["m." + name for name in names] + ["v." + name for name in names])
+        self.assertEqual(tensors["layers.1.gate_up.weight"][0], [512, 64])
+        end = 0
+        for tensor in header.values():  # no gap, in the header's order
+            count = 4
+            for size in tensor["shape"]:
+                count *= size
+            self.assertEqual(tensor["data_offsets"], [end, end + count])
+            end += count
+        self.assertEqual(end, len(data) - 8 - length)
+        self.assertTrue(all(value >= 0 for value in tensors["v.head.weight"][1]))
+
+    def test_initial_weights(self):
+        _, tensors, _ = parts_of(self.tiny("--until", "0"))
+        self.assertEqual(set(tensors["norm.weight"][1]), {1.0})
+        self.assertEqual(set(tensors["m.head.weight"][1]), {0.0})
+        most = max(map(abs, tensors["layers.0.qkv.weight"][1]))
+        deviation = (2 / 128) ** 0.5  # of q, k and v each
+        self.assertTrue(2.9 * deviation < most <= 3.0000001 * deviation)
+
+
+class BadInputTest(TrainTest):
+    def test_wrong_usage(self):
+        for options, says in (
+                (("--model", "tin"), "--model 'tin': need one of small, medium, large, xl, 2.7B, 71m, tiny"),
+                (("--micro-batch", "3"), "--micro-batch '3': need a power of two"),
+                (("--steps", "0"), "--steps '0': need a whole number from 1 to 1099511627776"),
+                (("--learning-rate", "nan"), "--learning_rate 'nan': need a number from 0 to 1e+30"),
+                (("--heads", "7"), "width 768 in 7 heads: need heads of equal and even width"),
+                (("--token-bits", "8"), "--token-bits '8': need 16 or 32"),
+                (("--device", "tpu"), "--device 'tpu': need auto, gpu or cpu"),
+                (("--treads", "2"), "unknown or ambiguous option '--treads' (did you mean --threads?)"),
+                (("more",), "need TOKENS and CHECKPOINT, got 3 names")):
+            with self.subTest(options=options):
+                self.assertEqual(self.refused(USAGE, *options), f"hw4: {says}; see --help\n")
+        self.assertIn("(did you mean train?)", run("hw4", "trian", TEXT, "c").stderr)
+        self.assertIn("'--threads'", self.refused(USAGE, "--threads", "2", program="seq"))
+
+    def test_files_that_are_one(self):
+        text = self.folder / "c"
+        text.write_bytes(TEXT.read_bytes())
+        self.assertIn("output is the same file as input", self.refused(USAGE, *SMALLER, text=text))
+        self.assertEqual(text.read_bytes(), TEXT.read_bytes())
+        self.assertIn("would overwrite", self.refused(USAGE, *SMALLER, "--log", self.folder / "new", checkpoint="new"))
+        self.assertIn("need a plain file", self.refused(USAGE, *SMALLER, checkpoint="/dev/null"))
+
+    def test_gpu_is_refused(self):
+        self.assertIn("computes on the CPU", self.refused(NO_GPU, *SMALLER, "--device", "gpu"))
+        self.smaller("--device", "cpu")
+
+    def test_bad_texts_and_checkpoints_leave_the_old_checkpoint(self):
+        path = self.smaller("--until", "3")
+        good = path.read_bytes()
+        beyond, short, odd = self.folder / "beyond", self.folder / "short", self.folder / "odd"
+        tokens = bytearray(TEXT.read_bytes())
+        struct.pack_into("<H", tokens, 2 * 777, 256)
+        beyond.write_bytes(tokens)
+        short.write_bytes(TEXT.read_bytes()[:16])
+        odd.write_bytes(TEXT.read_bytes()[:-1])
+        other = self.folder / "other"
+        other.write_bytes(TEXT.read_bytes()[:-2])
+        six = (*SMALLER, "--steps", "6")
+        log = self.folder / "log"
+        log.write_text("old")
+        for code, options, text, says in (
+                (BAD_DATA, six, beyond, "token 777 is 256, need less than the vocabulary, 256"),
+                (BAD_DATA, six, short, "has 8 tokens, need 9: a context and the token after"),
+                (BAD_DATA, six, odd, "has 39999 bytes, need a multiple of 2"),
+                (NO_INPUT, six, self.folder / "none", "cannot open"),
+                (BAD_DATA, ("--resume", "--model", "tiny"), TEXT, "is of width 16, and the options ask for 64"),
+                (BAD_DATA, ("--resume", "--steps", "7"), TEXT, "is of steps 6, and the options ask for 7"),
+                (BAD_DATA, ("--resume", "--seed", "2"), TEXT, "is of seed 1, and the options ask for 2"),
+                (BAD_DATA, ("--resume",), other, "is of a text of 20000 tokens with CRC-32 "),
+                (BAD_DATA, (*six, "--learning-rate", "1e30", "--clip", "1e30"), TEXT, "is not a finite number")):
+            with self.subTest(says=says):
+                self.assertIn(says, self.refused(code, *options, "--log", log, text=text))
+                self.assertEqual(path.read_bytes(), good)
+                self.assertEqual(log.read_text(), "old")
+        self.assertEqual(sorted(file.name for file in self.folder.iterdir() if ".hw4-" in file.name), [])
+
+    def test_damaged_checkpoints(self):
+        path = self.smaller("--until", "3")
+        good = path.read_bytes()
+        flipped = bytearray(good)
+        flipped[-1] ^= 1
+        for damaged in (b"", good[:100], good[:-1], good + b"x", bytes(flipped), good.replace(b"F32", b"F64"),
+                        good.replace(b"step/1", b"step/2"), b"\xff" * 8 + good[8:], TEXT.read_bytes()):
+            path.write_bytes(damaged)
+            self.assertIn("c: no ", self.refused(BAD_DATA, "--resume"))
+            self.assertEqual(path.read_bytes(), damaged)
+        path.unlink()
+        self.assertIn("cannot open", self.refused(NO_INPUT, "--resume"))
+
+    def test_a_disk_that_is_full_leaves_the_old_checkpoint(self):
+        path = self.smaller("--until", "3")
+        good = path.read_bytes()
+        limits = limited(cli_test.resource.RLIMIT_FSIZE, len(good) // 2)
+        done, _ = self.train(*SMALLER, "--steps", "6", **limits)
+        self.assertIn(done.returncode, (cli_test.IO_ERROR, -signal.SIGXFSZ))
+        self.assertEqual(path.read_bytes(), good)
+
+    def test_a_folder_that_is_not_there_shows_before_any_work(self):
+        self.assertIn("cannot create", self.refused(CANNOT_CREATE, *SMALLER, checkpoint="none/c"))
+
+
+class GenerateTest(TrainTest):
+    def test_makes_a_text_with_structure(self):
+        tokens = array.array("H", TEXT.read_bytes())
+        self.assertEqual(len(tokens), 20000)
+        self.assertLess(max(tokens), 256)
+        repeated = sum(a == b for a, b in zip(tokens, tokens[61:])) / (len(tokens) - 61)
+        self.assertAlmostEqual(repeated, (7 / 8) ** 2, delta=0.02)
+
+    def test_refuses_what_does_not_go_together(self):
+        for options in (("--tokens", "0"), ("--vocabulary", "9"), ("--tokens", "9", "--shape", "1,2,3"),
+                        ("--tokens", "9", "--vocabulary", "65537"), ("--tokens", "9", "more"), ("--tokens", "9", "--causal")):
+            self.assertEqual(run("generate", *options, self.folder / "t").returncode, USAGE, options)
+
+
+def philox(counter, key):
+    """Philox 4x32-10, written once more."""
+    low, high = key & 0xffffffff, key >> 32
+    for _ in range(10):
+        a, b = 0xd2511f53 * counter[0], 0xcd9e8d57 * counter[2]
+        counter = ((b >> 32) ^ counter[1] ^ low, b & 0xffffffff, (a >> 32) ^ counter[3] ^ high, a & 0xffffffff)
+        low, high = (low + 0x9e3779b9) & 0xffffffff, (high + 0xbb67ae85) & 0xffffffff
+    return counter
+
+
+def start_of(sequence, tokens, context, seed=1):
+    drawn = philox((sequence, 0, 0xffffffff, 0), seed)
+    return (tokens - context) * (drawn[1] << 32 | drawn[0]) >> 64
+
+
+def rotated(x):
+    """RoPE of (batch, heads, context, columns), columns 2i and 2i + 1 together."""
+    context, columns = x.shape[-2:]
+    frequencies = 10000.0 ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
+    angles = torch.arange(context, dtype=torch.float64)[:, None] * frequencies
+    cosine, sine = angles.cos().float(), angles.sin().float()
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.stack((a * cosine - b * sine, a * sine + b * cosine), -1).flatten(-2)
+
+
+def logits_of(weights, inputs, layers, heads):
+    functional = torch.nn.functional
+    width = weights["norm.weight"].numel()
+
+    def norm(name, x):
+        return functional.rms_norm(x, (width,), weights[name + ".weight"], 1e-5)
+
+    def linear(name, x):
+        return x @ weights[name + ".weight"].T
+
+    x = weights["embedding.weight"][inputs]
+    for layer in range(layers):
+        name = f"layers.{layer}."
+        q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2)
+                   for part in linear(name + "qkv", norm(name + "attention_norm", x)).chunk(3, -1))
+        o = functional.scaled_dot_product_attention(rotated(q), rotated(k), v, is_causal=True)
+        x = x + linear(name + "output", o.transpose(1, 2).flatten(-2))
+        gate, up = linear(name + "gate_up", norm(name + "feed_norm", x)).chunk(2, -1)
+        x = x + linear(name + "down", functional.silu(gate) * up)
+    return linear("head", norm("norm", x))
+
+
+def learning_rate_of(step, steps):
+    warm_up = steps // 10
+    if step <= warm_up:
+        return 1e-3 * step / warm_up
+    angle = cli_test.math.pi * (step - warm_up) / (steps - warm_up)
+    return 1e-4 + 0.5 * (1 + cli_test.math.cos(angle)) * 9e-4
+
+
+@unittest.skipIf(torch is None, "PyTorch is missing")
+class TorchTest(TrainTest):
+    def test_losses_are_those_of_pytorch_from_the_same_weights(self):
+        log = self.folder / "log"
+        start = self.tiny("--until", "0", checkpoint="start")
+        self.tiny("--log", log)
+        _, tensors, _ = parts_of(start)
+        weights = {name: torch.tensor(values).reshape(shape).requires_grad_()
+                   for name, (shape, values) in tensors.items() if name[:2] not in ("m.", "v.")}
+        optimizer = torch.optim.AdamW(weights.values(), lr=0, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+        text = torch.tensor(array.array("H", TEXT.read_bytes()), dtype=torch.long)
+        for step, line in enumerate(map(json.loads, log.read_text().splitlines())):
+            starts = [start_of(4 * step + i, len(text), 64) for i in range(4)]
+            batch = torch.stack([text[at:at + 65] for at in starts])
+            logits = logits_of(weights, batch[:, :-1], layers=2, heads=4)
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
+            optimizer.param_groups[0]["lr"] = learning_rate_of(step + 1, STEPS)
+            optimizer.step()
+            self.assertAlmostEqual(loss.item(), line["loss"], delta=1e-4 * line["loss"])
+            self.assertAlmostEqual(norm.item(), line["norm"], delta=1e-3 * line["norm"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,145 @@
+#include "src/step/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "src/step/cpu.h"
+#include "src/step/reference.h"
+#include "tests/support/small_training.h"
+
+namespace hw4::step {
+namespace {
+
+using test::failure_of;
+
+// A training run in memory.
+class SmallRun {
+public:
+    explicit SmallRun(int64_t micro_batch, const Configuration& settings = test::small_settings(),
+                      std::unique_ptr<Machine> machine = make_reference())
+        : settings_(settings), machine_(std::move(machine)), trainer(*machine_, settings, micro_batch) {
+        test::write_file(folder_ / "t", test::small_text());
+        text_ = std::make_unique<TokenFile>(folder_ / "t", 16, settings);
+        test::draw_all(*machine_, trainer, settings.seed);
+    }
+
+    Trainer::Batch batch(int64_t t) const {
+        return [this, t](int64_t first, int64_t count) { return text_->sequences(settings_, t - 1, first, count); };
+    }
+    std::vector<float> copy_of(const float* from) const {
+        std::vector<float> copy(trainer.parameters().floats);
+        machine_->get(copy.data(), from, copy.size());
+        return copy;
+    }
+    // Losses, norms and all that three steps leave.
+    std::vector<std::vector<float>> after_three_steps(std::vector<double>& said) {
+        for (int64_t t = 1; t <= 3; ++t) {
+            const StepResult result = trainer.step(t, batch(t));
+            said.insert(said.end(), {result.loss, result.norm});
+        }
+        return {copy_of(trainer.weights()), copy_of(trainer.m()), copy_of(trainer.v())};
+    }
+    Machine& machine() { return *machine_; }
+
+private:
+    const Configuration settings_;
+    test::TemporaryFolder folder_;
+    std::unique_ptr<TokenFile> text_;
+    std::unique_ptr<Machine> machine_;
+
+public:
+    Trainer trainer;
+};
+
+TEST(StepTrainer, GivesTheSameBytesForEveryMicroBatchAndMachine) {
+    std::vector<double> said;
+    const auto expected = SmallRun(8).after_three_steps(said);
+    for (const int64_t micro_batch : {1, 2, 4}) {
+        std::vector<double> also_said;
+        EXPECT_EQ(SmallRun(micro_batch).after_three_steps(also_said), expected) << micro_batch;
+        EXPECT_EQ(also_said, said);
+    }
+    std::vector<double> said_by_cpu;
+    EXPECT_EQ(SmallRun(2, test::small_settings(), make_cpu(2)).after_three_steps(said_by_cpu), expected);
+    EXPECT_EQ(said_by_cpu, said);
+    EXPECT_NEAR(said[0], std::log(11.0), 1); // a model that knows nothing yet
+}
+
+// Two ranks, each with its aligned block of 4 of the 5 sequences, then one addition.
+TEST(StepTrainer, JoinsTheRootsOfBlocksToThatOfTheBatch) {
+    SmallRun run(2);
+    const Root whole = run.trainer.root_of(run.batch(1), 0, 5);
+    const Root left = run.trainer.root_of(run.batch(1), 0, 4);
+    const Root right = run.trainer.root_of(run.batch(1), 4, 1);
+    run.machine().add(left.gradient.get(), right.gradient.get(), run.trainer.parameters().floats);
+    EXPECT_EQ(run.copy_of(left.gradient.get()), run.copy_of(whole.gradient.get()));
+    EXPECT_EQ(left.loss + right.loss, whole.loss);
+}
+
+// Each tensor by itself: a step along its gradient changes the loss by the gradient's norm for each unit of length.
+TEST(StepTrainer, GradientsAreTheSlopesOfTheLoss) {
+    SmallRun run(8);
+    const std::vector<float> weights = run.copy_of(run.trainer.weights());
+    const Root root = run.trainer.root_of(run.batch(1), 0, 5);
+    const std::vector<float> gradient = run.copy_of(root.gradient.get());
+    const auto loss_at = [&](const Parameter& tensor, double step) {
+        std::vector<float> moved = weights;
+        for (size_t i = tensor.first; i < tensor.first + tensor.count(); ++i)
+            moved[i] = static_cast<float>(weights[i] + step * gradient[i]);
+        run.machine().put(run.trainer.weights(), moved.data(), moved.size());
+        return run.trainer.root_of(run.batch(1), 0, 5).loss / 35;
+    };
+    for (const Parameter& tensor : run.trainer.parameters().list) {
+        double squares = 0;
+        for (size_t i = tensor.first; i < tensor.first + tensor.count(); ++i)
+            squares += double{gradient[i]} * gradient[i];
+        const double norm = std::sqrt(squares);
+        ASSERT_GT(norm, 1e-3) << tensor.name;
+        constexpr double kLength = 4e-3;
+        const double slope = (loss_at(tensor, kLength / norm) - loss_at(tensor, -kLength / norm)) / (2 * kLength);
+        EXPECT_NEAR(slope, norm, 0.01 * norm + 1e-4) << tensor.name;
+    }
+}
+
+TEST(StepTrainer, TakesNoStepThatIsNotFinite) {
+    SmallRun run(8);
+    const float infinite = INFINITY;
+    const Parameters& parameters = run.trainer.parameters();
+    run.machine().put(run.trainer.weights() + parameters.list[parameters.head].first, &infinite, 1);
+    const std::vector<float> before = run.copy_of(run.trainer.weights());
+    const test::Failure failure = failure_of([&] { run.trainer.step(3, run.batch(3)); });
+    EXPECT_EQ(failure,
+              (test::Failure{ExitCode::bad_data, "step 3: the loss is not a finite number, so the step is not taken"}));
+    EXPECT_EQ(run.copy_of(run.trainer.weights()), before);
+    EXPECT_EQ(run.copy_of(run.trainer.m()), std::vector<float>(parameters.floats));
+    EXPECT_EQ(run.copy_of(run.trainer.v()), std::vector<float>(parameters.floats));
+}
+
+TEST(StepTrainer, RefusesANormThatIsNotFinite) {
+    SmallRun run(8);
+    Root root = run.trainer.root_of(run.batch(1), 0, 5);
+    const float large = 0x1p80f;
+    run.machine().put(root.gradient.get(), &large, 1);
+    EXPECT_EQ(failure_of([&] { run.trainer.update(1, std::move(root)); }).message,
+              "step 1: the gradient's norm is not a finite number, so the step is not taken");
+}
+
+// Without decay a first step of Adam moves every weight by the learning rate, less where the gradient is near eps.
+TEST(StepTrainer, FirstStepMovesByTheLearningRate) {
+    Configuration settings = test::small_settings();
+    settings.weight_decay = 0;
+    settings.steps = 1;
+    settings.learning_rate = 0.01; // of which the last step has a tenth
+    SmallRun run(8, settings);
+    const std::vector<float> before = run.copy_of(run.trainer.weights());
+    run.trainer.step(1, run.batch(1));
+    const std::vector<float> after = run.copy_of(run.trainer.weights());
+    const size_t head = run.trainer.parameters().list[run.trainer.parameters().head].first;
+    for (size_t i = head; i < head + 20; ++i) EXPECT_NEAR(std::fabs(after[i] - before[i]), 1e-3, 1e-5);
+}
+
+} // namespace
+} // namespace hw4::step
