@@ -674,7 +674,7 @@ INSTALLED := hw4 hw4-seq hw4-compare
 BUILT_hw4 := $(HW4)
 BUILT_hw4-seq := $(BIN)/seq
 BUILT_hw4-compare := $(BIN)/judge/compare
-PAGES := $(INSTALLED) hw4-bench
+PAGES := $(INSTALLED) hw4-bench hw4-train
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 LIB := $(DESTDIR)$(PREFIX)/lib
@@ -705,8 +705,9 @@ uninstall:
 VERSION := $(shell sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)
 # From what the program itself says.
 SAY_HELP_hw4-bench := $(BUILT_hw4) bench --help
+SAY_HELP_hw4-train := $(BUILT_hw4) train --help
 $(foreach name,$(INSTALLED),$(eval SAY_HELP_$(name) := $(BUILT_$(name)) --help))
-$(BUILD)/man/hw4.1 $(BUILD)/man/hw4-bench.1: $(BUILT_hw4)
+$(addprefix $(BUILD)/man/,hw4.1 hw4-bench.1 hw4-train.1): $(BUILT_hw4)
 $(BUILD)/man/hw4-seq.1: $(BUILT_hw4-seq)
 $(BUILD)/man/hw4-compare.1: $(BUILT_hw4-compare)
 $(PAGES:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/version.h

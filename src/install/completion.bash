@@ -9,7 +9,7 @@ _hw4_files() {
     mapfile -t COMPREPLY < <(compgen -f -- "$1")
 }
 
-# _hw4_options WORD PROGRAM [bench]
+# _hw4_options WORD PROGRAM [bench|train]
 _hw4_options() {
     local word=$1
     shift
@@ -51,8 +51,28 @@ _hw4_bench() {
     esac
 }
 
-_hw4() {
+_hw4_train() {
     local program=$1 word=$2 before=$3
+    case $before in
+    --model) _hw4_words "$("$program" train --help 2>/dev/null | awk '/^  model /{here = 1; next} here{print $1} here && /^$/{exit}')" "$word" ;;
+    --device) _hw4_words "auto gpu cpu" "$word" ;;
+    --token-bits) _hw4_words "16 32" "$word" ;;
+    *)
+        if [[ $word == -* ]]; then
+            _hw4_options "$word" "$program" train
+        else
+            _hw4_files "$word"
+        fi
+        ;;
+    esac
+}
+
+_hw4() {
+    local program=$1 word=$2 before=$3 command
+    if [[ ${COMP_WORDS[1]-} == train && ${COMP_CWORD-0} -gt 1 ]]; then
+        _hw4_train "$program" "$word" "$before"
+        return
+    fi
     case $before in
     --device) _hw4_words "auto gpu cpu" "$word" ;;
     --copies) _hw4_words "2d linear" "$word" ;;
@@ -69,7 +89,9 @@ _hw4() {
             _hw4_options "$word" "$program"
         else
             _hw4_files "$word"
-            if [[ ${COMP_CWORD-0} == 1 && $program == *hw4 && bench == "$word"* ]]; then COMPREPLY+=(bench); fi
+            for command in bench train; do
+                if [[ ${COMP_CWORD-0} == 1 && $program == *hw4 && $command == "$word"* ]]; then COMPREPLY+=("$command"); fi
+            done
         fi
         ;;
     esac

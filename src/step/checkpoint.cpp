@@ -6,13 +6,11 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "src/base/error.h"
 #include "src/base/numbers.h"
-#include "src/step/tensor_header.h"
 
 namespace hw4::step {
 namespace {
@@ -21,6 +19,7 @@ constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMostHeader = 100'000'000; // as the safetensors library has it
 constexpr size_t kPart = size_t{1} << 20;     // floats copied at a time
 constexpr const char* kArrays[] = {"", "m.", "v."};
+const std::string kMetadata = "__metadata__";
 constexpr const char* kNoCrc = "00000000"; // until the numbers are known
 
 std::string digits_of(uint64_t crc) {
@@ -62,7 +61,7 @@ std::string in_words(const std::vector<int64_t>& shape) {
 
 // With the length before it.
 std::string header_of(const TrainingState& state, const std::string& crc) {
-    std::string text = R"({"__metadata__":{)";
+    std::string text = "{\"" + kMetadata + "\":{";
     const SettingTexts metadata = metadata_of(state, crc);
     for (const auto& [name, value] : metadata)
         text += (&name == &metadata.front().first ? "\"" : ",\"") + name + R"(":")" + value + '"';
@@ -105,71 +104,49 @@ void write_checkpoint(OutputFile& file, const TrainingState& state, const GetFlo
     file.write_at(0, whole.data(), whole.size());
 }
 
-struct CheckpointReader::Header : TensorHeader {
-    using Texts = std::map<std::string, std::string>;
+std::string CheckpointReader::metadata(const std::string& key) const {
+    const auto found = header_.find(kMetadata + kWithin + key);
+    if (found == header_.end()) refuse(path_, "its metadata has no '" + key + "'");
+    return found->second.substr(1, found->second.size() - 2);
+}
 
-    Header(const std::string& path, TensorHeader read) : TensorHeader(std::move(read)), path_(path) {}
+template <class Number>
+Number CheckpointReader::number(const std::string& key, Number least, Number most) const {
+    const std::string text = metadata(key);
+    const auto value = number_in(std::string_view(text), least, most);
+    if (!value || text_of(*value) != text) refuse(path_, key + " '" + text + "' in its metadata");
+    return *value;
+}
 
-    std::string take(const std::string& key) const {
-        const auto found = metadata.find(key);
-        if (found == metadata.end()) refuse(path_, "its metadata has no '" + key + "'");
-        return found->second;
+std::string CheckpointReader::crc32() const { return metadata("crc32"); }
+
+void CheckpointReader::take_state() {
+    if (metadata("contract") != kRevision) refuse(path_, "contract " + metadata("contract") + ", need " + kRevision);
+    each_setting(state_.settings,
+                 [&](const char* name, auto& value, auto least, auto most) { value = number(name, least, most); });
+    const std::string why_not = why_no_model(state_.settings.model);
+    if (!why_not.empty()) refuse(path_, why_not);
+    state_.step = number("step", int64_t{0}, state_.settings.steps);
+    state_.tokens = number("tokens", int64_t{1}, INT64_MAX);
+    state_.tokens_crc32 = metadata("tokens_crc32");
+}
+
+// The header has all that this program would write, in any order, and nothing else.
+void CheckpointReader::check_header() const {
+    const auto shown = [](const FlatJson::value_type& entry) {
+        std::string name = entry.first;
+        std::replace(name.begin(), name.end(), kWithin, ' ');
+        return name + " " + entry.second;
+    };
+    FlatJson expected = flat_json(path_, header_of(state_, crc32()).substr(kLengthBytes));
+    for (const auto& entry : header_) {
+        const auto found = expected.find(entry.first);
+        if (found == expected.end()) refuse(path_, "its header has " + shown(entry));
+        if (found->second != entry.second) refuse(path_, "its header has " + shown(entry) + ", need " + found->second);
+        expected.erase(found);
     }
-    template <class Number>
-    Number take_number(const std::string& key, Number least, Number most) const {
-        const std::string text = take(key);
-        const auto value = number_in(std::string_view(text), least, most);
-        if (!value || text_of(*value) != text) refuse(path_, key + " '" + text + "' in its metadata");
-        return *value;
-    }
-
-    TrainingState state() const {
-        if (take("contract") != kRevision) refuse(path_, "contract " + take("contract") + ", need " + kRevision);
-        TrainingState read;
-        each_setting(read.settings, [&](const char* name, auto& value, auto least, auto most) {
-            value = take_number(name, least, most);
-        });
-        const std::string why_not = why_no_model(read.settings.model);
-        if (!why_not.empty()) refuse(path_, why_not);
-        read.step = take_number("step", int64_t{0}, read.settings.steps);
-        read.tokens = take_number("tokens", int64_t{1}, INT64_MAX);
-        read.tokens_crc32 = take("tokens_crc32");
-        const SettingTexts known = metadata_of(read, take("crc32"));
-        for (const auto& [key, value] : metadata)
-            if (std::none_of(known.begin(), known.end(), [&k = key](const auto& one) { return one.first == k; }))
-                refuse(path_, "its metadata has '" + key + "'");
-        return read;
-    }
-
-    // The tensors are those of the model, and fill the numbers without a gap.
-    void check_tensors(const Parameters& parameters, uint64_t bytes) const {
-        std::map<uint64_t, uint64_t> places;
-        size_t expected = 0;
-        each_tensor(parameters, [&](const std::string& name, const Parameter& parameter, size_t) {
-            const auto found = tensors.find(name);
-            ++expected;
-            if (found == tensors.end()) refuse(path_, "it has no tensor " + name);
-            const StoredTensor& stored = found->second;
-            const std::vector<int64_t> shape = shape_of(parameter);
-            if (stored.element != "F32" || stored.shape != shape ||
-                stored.end - stored.begin != parameter.count() * sizeof(float))
-                refuse(path_, name + " is " + stored.element + " " + in_words(stored.shape) + " in " +
-                                  std::to_string(stored.end - stored.begin) + " bytes, need F32 " + in_words(shape));
-            places[stored.begin] = stored.end;
-        });
-        if (tensors.size() != expected)
-            refuse(path_, "it has " + std::to_string(tensors.size()) + " tensors, need " + std::to_string(expected));
-        uint64_t end = 0;
-        for (const auto& [begin, next] : places) end = begin == end ? next : std::numeric_limits<uint64_t>::max();
-        if (places.size() != expected || end != bytes)
-            refuse(path_, "its tensors do not fill the " + std::to_string(bytes) + " bytes after the header");
-    }
-
-    uint64_t first = 0; // byte of the numbers in the file
-
-private:
-    const std::string path_;
-};
+    if (!expected.empty()) refuse(path_, "its header has no " + shown(*expected.begin()));
+}
 
 CheckpointReader::CheckpointReader(const std::string& name) : path_(name) {
     OpenFile file = open_input(name);
@@ -181,31 +158,33 @@ CheckpointReader::CheckpointReader(const std::string& name) : path_(name) {
         refuse(path_, std::to_string(size) + " bytes, which end in the header");
     std::string text(length, ' ');
     if (source_->read_at(kLengthBytes, text.data(), length) != length) refuse(path_, "it ends in the header");
-    header_ = std::make_unique<Header>(path_, parse_tensor_header(path_, text));
-    header_->first = kLengthBytes + length;
-    state_ = header_->state();
-    header_->check_tensors(parameters_of(state_.settings.model), size - header_->first);
+    header_ = flat_json(path_, text);
+    first_ = kLengthBytes + length;
+    take_state();
+    check_header();
+    uint64_t bytes = 0;
+    each_tensor(parameters_of(state_.settings.model),
+                [&](const std::string&, const Parameter& tensor, size_t) { bytes += tensor.count() * sizeof(float); });
+    if (size - first_ != bytes)
+        refuse(path_, std::to_string(size - first_) + " bytes after the header, need " + std::to_string(bytes));
 }
-
-CheckpointReader::~CheckpointReader() = default;
 
 void CheckpointReader::read(const PutFloats& put) const {
     std::vector<float> part(kPart);
     uint64_t crc = ::crc32_z(0, nullptr, 0);
+    uint64_t at = first_;
     each_tensor(parameters_of(state_.settings.model),
                 [&](const std::string& name, const Parameter& tensor, size_t array) {
-                    const uint64_t begin = header_->first + header_->tensors.at(name).begin;
                     for (size_t done = 0; done < tensor.count(); done += kPart) {
                         const size_t count = std::min(kPart, tensor.count() - done);
                         const size_t bytes = count * sizeof(float);
-                        if (source_->read_at(begin + done * sizeof(float), part.data(), bytes) != bytes)
-                            refuse(path_, "it ends in " + name);
+                        if (source_->read_at(at, part.data(), bytes) != bytes) refuse(path_, "it ends in " + name);
+                        at += bytes;
                         crc = add_to(crc, part.data(), count);
                         put(array, tensor.first + done, part.data(), count);
                     }
                 });
-    if (digits_of(crc) != header_->take("crc32"))
-        refuse(path_, "its numbers have CRC-32 " + digits_of(crc) + ", need " + header_->take("crc32"));
+    if (digits_of(crc) != crc32()) refuse(path_, "its numbers have CRC-32 " + digits_of(crc) + ", need " + crc32());
 }
 
 } // namespace hw4::step

@@ -14,6 +14,7 @@
 #include "src/io/byte_source.h"
 #include "src/io/output_file.h"
 #include "src/step/configuration.h"
+#include "src/step/flat_json.h"
 
 namespace hw4::step {
 
@@ -36,18 +37,23 @@ public:
     // Reads and checks the header. Throws Error: no_input, io_error, or bad_data where it is no whole checkpoint of
     // this program.
     explicit CheckpointReader(const std::string& name);
-    ~CheckpointReader();
 
     const TrainingState& state() const { return state_; }
+    std::string crc32() const; // of the numbers
     // Throws Error (bad_data) where the numbers do not have their CRC-32.
     void read(const PutFloats& put) const;
 
 private:
-    struct Header;
+    std::string metadata(const std::string& key) const;
+    template <class Number>
+    Number number(const std::string& key, Number least, Number most) const;
+    void take_state();
+    void check_header() const;
 
     std::string path_;
     std::unique_ptr<PlainSource> source_;
-    std::unique_ptr<Header> header_;
+    FlatJson header_;
+    uint64_t first_ = 0; // byte of the numbers in the file
     TrainingState state_;
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <type_traits>
 
 #include "src/base/error.h"
@@ -65,9 +66,11 @@ void apply_model(const TrainingRequest& request, Configuration& settings) {
 }
 
 void apply_given(const TrainingRequest& request, Configuration& settings) {
-    each_setting(settings, [&](const std::string& name, auto& value, auto least, auto most) {
+    each_setting(settings, [&](std::string name, auto& value, auto least, auto most) {
         const auto given = request.given.find(name);
-        if (given != request.given.end()) value = number_of(name, given->second, least, most);
+        if (given == request.given.end()) return;
+        std::replace(name.begin(), name.end(), '_', '-'); // as --help has it
+        value = number_of(name, given->second, least, most);
     });
 }
 
@@ -132,7 +135,8 @@ std::string training_help(const std::string& program, const std::string& more) {
            "  --micro-batch N         sequences computed at a time, a power of two: fewer take less memory. Default:\n"
            "                          the whole batch\n"
            "  --save-every K          write CHECKPOINT after each K steps too\n"
-           "  --until N               stop after step N, for --resume to go on from there; 0 writes the initial weights\n"
+           "  --until N               stop after step N, for --resume to go on from there; 0 writes the initial "
+           "weights\n"
            "  --resume                go on from CHECKPOINT, to the bytes of a run that was not stopped. Settings "
            "come\n"
            "                          from CHECKPOINT; an option that says otherwise is refused (65)\n"

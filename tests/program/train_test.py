@@ -14,10 +14,9 @@ import struct
 import subprocess
 import unittest
 import zlib
-from pathlib import Path
 
 import cli_test
-from cli_test import (BAD_DATA, CANNOT_CREATE, NO_GPU, NO_INPUT, OK, USAGE, hw4, limited, run, wait_until)
+from cli_test import (BAD_DATA, CANNOT_CREATE, NO_GPU, NO_INPUT, OK, USAGE, limited, run, wait_until)
 
 try:
     import torch
@@ -67,10 +66,7 @@ class TrainTest(unittest.TestCase):
     def train(self, *options, program="hw4", checkpoint="c", text=None, **more):
         """The finished run and its checkpoint."""
         path = self.folder / checkpoint
-        start = hw4 if program == "hw4" else run
-        words = ("train", *options, text or TEXT, path)
-        done = run(program, *words, **more) if start is run else run("hw4", *words, **more)
-        return done, path
+        return run(program, "train", *options, text or TEXT, path, **more), path
 
     def trained(self, *options, **more):
         done, path = self.train(*options, **more)
@@ -84,9 +80,8 @@ class TrainTest(unittest.TestCase):
         return self.trained(*SMALLER, "--steps", "6", *options, **more)
 
     def refused(self, code, *options, **more):
-        done, path = self.train(*options, **more)
-        self.assertEqual(done.returncode, code, done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        done, _ = self.train(*options, **more)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (code, 1), done.stderr)
         return done.stderr
 
 
@@ -115,18 +110,14 @@ class BytesTest(TrainTest):
         self.assertGreater(lines[0]["loss"], 5)
         self.assertLess(lines[-1]["loss"], 3)
 
-    def test_stdout_names_the_first_and_the_last_loss(self):
+    def test_lines_on_standard_output(self):
         log = self.folder / "log"
         done, _ = self.train(*SMALLER, "--steps", "30", "--log", log)
         losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
         said = done.stdout.splitlines()
-        self.assertEqual(said[1], f"step 1 of 30: loss {losses[0]:.6f}")
-        self.assertEqual(said[-1], f"step 30 of 30: loss {losses[-1]:.6f}")
-
-    def test_log_to_standard_output_has_the_lines_alone(self):
-        log = self.folder / "log"
-        self.smaller("--log", log)
-        done, _ = self.train(*SMALLER, "--steps", "6", "--log", "-")
+        self.assertEqual((said[1], said[-1]), (f"step 1 of 30: loss {losses[0]:.6f}",
+                                               f"step 30 of 30: loss {losses[-1]:.6f}"))
+        done, _ = self.train(*SMALLER, "--steps", "30", "--log", "-")
         self.assertEqual(done.stdout, log.read_text())
 
     def test_tokens_of_32_bits_and_standard_input(self):
@@ -152,12 +143,6 @@ class ResumeTest(TrainTest):
                 self.assertEqual(logs[1].read_bytes(), logs[0].read_bytes())
         self.trained("--resume")  # nothing is left to do
         self.assertEqual(path.read_bytes(), straight.read_bytes())
-
-    def test_a_run_without_resume_begins_anew(self):
-        path = self.smaller("--until", "3")
-        before = path.read_bytes()
-        self.smaller("--until", "3")
-        self.assertEqual(path.read_bytes(), before)
 
     def test_killed_at_any_moment_a_run_leaves_a_whole_checkpoint(self):
         straight = self.smaller("--steps", "2000", "--until", "60", checkpoint="straight")
@@ -195,8 +180,6 @@ class CheckpointTest(TrainTest):
         self.assertTrue(all(isinstance(value, str) for value in metadata.values()))
         self.assertEqual((metadata["contract"], metadata["step"], metadata["width"]), ("f32.step/1", "3", "64"))
         self.assertEqual(metadata["crc32"], f"{zlib.crc32(data[8 + length:]):08x}")
-        names = [name for name in tensors if name[:2] not in ("m.", "v.")]
-        self.assertEqual(list(tensors), names + ["m." + name for name in names] + ["v." + name for name in names])
         self.assertEqual(tensors["layers.1.gate_up.weight"][0], [512, 64])
         end = 0
         for tensor in header.values():  # no gap, in the header's order
@@ -206,15 +189,6 @@ class CheckpointTest(TrainTest):
             self.assertEqual(tensor["data_offsets"], [end, end + count])
             end += count
         self.assertEqual(end, len(data) - 8 - length)
-        self.assertTrue(all(value >= 0 for value in tensors["v.head.weight"][1]))
-
-    def test_initial_weights(self):
-        _, tensors, _ = parts_of(self.tiny("--until", "0"))
-        self.assertEqual(set(tensors["norm.weight"][1]), {1.0})
-        self.assertEqual(set(tensors["m.head.weight"][1]), {0.0})
-        most = max(map(abs, tensors["layers.0.qkv.weight"][1]))
-        deviation = (2 / 128) ** 0.5  # of q, k and v each
-        self.assertTrue(2.9 * deviation < most <= 3.0000001 * deviation)
 
 
 class BadInputTest(TrainTest):
@@ -223,7 +197,7 @@ class BadInputTest(TrainTest):
                 (("--model", "tin"), "--model 'tin': need one of small, medium, large, xl, 2.7B, 71m, tiny"),
                 (("--micro-batch", "3"), "--micro-batch '3': need a power of two"),
                 (("--steps", "0"), "--steps '0': need a whole number from 1 to 1099511627776"),
-                (("--learning-rate", "nan"), "--learning_rate 'nan': need a number from 0 to 1e+30"),
+                (("--learning-rate", "nan"), "--learning-rate 'nan': need a number from 0 to 1e+30"),
                 (("--heads", "7"), "width 768 in 7 heads: need heads of equal and even width"),
                 (("--token-bits", "8"), "--token-bits '8': need 16 or 32"),
                 (("--device", "tpu"), "--device 'tpu': need auto, gpu or cpu"),

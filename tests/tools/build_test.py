@@ -104,7 +104,8 @@ class Complete(Workplace):
 class Install(Workplace):
     """The programs are there already: make builds none."""
     PROGRAMS = ("hw4", "seq", "testcases/generate", "judge/compare")
-    FILES = sorted(["share/man/man1/" + name + ".1" for name in ("hw4", "hw4-bench", "hw4-seq", "hw4-compare")] +
+    FILES = sorted(["share/man/man1/" + name + ".1"
+                    for name in ("hw4", "hw4-bench", "hw4-train", "hw4-seq", "hw4-compare")] +
                    ["include/hw4.h", "share/man/man3/hw4.3", "lib/pkgconfig/hw4.pc"] +
                    ["lib/libhw4." + ending for ending in ("a", "so", "so.0")] +
                    [folder + name for folder in ("bin/", "share/bash-completion/completions/")
@@ -149,7 +150,9 @@ class Install(Workplace):
         asking = ('source "$1"; program=$2; word=$3; before=$4; shift 4; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
                   '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
         for words, completed in ((("hw4", "--list"), "--list-kernels"), (("hw4", "--contract", "fixed1"), "fixed16"),
-                                 (("hw4", "bench", "--batch"), "--batch_size")):
+                                 (("hw4", "bench", "--batch"), "--batch_size"), (("hw4", "trai"), "train"),
+                                 (("hw4", "train", "--micro"), "--micro-batch"),
+                                 (("hw4", "train", "--model", "med"), "medium")):
             done = self.run_command("bash", "-c", asking, "bash", script, f"{self.folder}/prefix/bin/hw4", words[-1],
                                     words[-2], *words)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, completed + "\n", ""))

@@ -39,30 +39,6 @@ TEST(StepModel, TensorsBeginAtSegmentsOneAfterTheOther) {
     EXPECT_EQ(parameters.floats, (end + kSegment - 1) / kSegment * kSegment);
 }
 
-TEST(StepModel, PlacesNameTheTensors) {
-    const Parameters parameters = parameters_of({12, 20, 2, 3, 11});
-    const auto named = [&](size_t place) {
-        const Parameter& one = parameters.list[place];
-        return one.name + " " + std::to_string(one.rows) + "x" + std::to_string(one.columns) + " in " +
-               std::to_string(one.parts);
-    };
-    EXPECT_EQ(named(parameters.embedding), "embedding.weight 11x12 in 1");
-    EXPECT_EQ(named(parameters.layers[1].attention_norm), "layers.1.attention_norm.weight 1x12 in 1");
-    EXPECT_EQ(named(parameters.layers[1].qkv), "layers.1.qkv.weight 36x12 in 3");
-    EXPECT_EQ(named(parameters.layers[1].output), "layers.1.output.weight 12x12 in 1");
-    EXPECT_EQ(named(parameters.layers[0].feed_norm), "layers.0.feed_norm.weight 1x12 in 1");
-    EXPECT_EQ(named(parameters.layers[0].gate_up), "layers.0.gate_up.weight 40x12 in 2");
-    EXPECT_EQ(named(parameters.layers[0].down), "layers.0.down.weight 12x20 in 1");
-    EXPECT_EQ(named(parameters.norm), "norm.weight 1x12 in 1");
-    EXPECT_EQ(named(parameters.head), "head.weight 11x12 in 1");
-}
-
-TEST(StepModel, HeadsOfOddOrUnequalWidthAreNoModel) {
-    EXPECT_NE(why_no_model({12, 20, 2, 4, 11}), ""); // 3 columns each
-    EXPECT_NE(why_no_model({12, 20, 2, 5, 11}), "");
-    EXPECT_EQ(why_no_model({12, 20, 2, 3, 11}), "");
-}
-
 TEST(StepSchedule, RisesForATenthAndFallsToATenth) {
     Configuration settings;
     settings.steps = 45; // of which 4 rise

@@ -20,12 +20,6 @@ TEST(Philox, GivesTheKnownAnswers) {
               (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, NumbersBelowALimitReachBothEnds) {
-    EXPECT_EQ(below(10, 0), 0u);
-    EXPECT_EQ(below(10, ~uint64_t{0}), 9u);
-    EXPECT_EQ(below(~uint64_t{0}, uint64_t{1} << 63), uint64_t{1} << 62 | ((uint64_t{1} << 62) - 1));
-}
-
 Parameter matrix(int64_t rows, int64_t columns, int64_t parts, Initial initial) {
     return {"any", rows, columns, false, initial, parts, 0};
 }
@@ -63,10 +57,6 @@ TEST(StepWeights, AreNormalWithTheDeviationOfTheirOwnMatrix) {
     expect_normal(drawn(matrix(300, 100, 1, Initial::normal)), 1);
 }
 
-TEST(StepWeights, OfGainsAreOnes) {
-    EXPECT_EQ(drawn({"any", 1, 5, true, Initial::ones, 1, 0}), std::vector<float>(5, 1));
-}
-
 TEST(StepWeights, AreTheSameInPieces) {
     const Parameter parameter = matrix(37, 41, 1, Initial::scaled); // an odd number of them
     const std::vector<float> whole = drawn(parameter);
@@ -81,12 +71,6 @@ TEST(StepWeights, DependOnSeedAndPlace) {
     EXPECT_NE(drawn(parameter, 3, 7), drawn(parameter, 4, 7));
     EXPECT_NE(drawn(parameter, 3, 7), drawn(parameter, 3, 8));
     EXPECT_NE(drawn(parameter, 3, 7), drawn(parameter, 3, 7 + (uint64_t{1} << 32)));
-}
-
-// Bytes that were written down: another order of operations anywhere in a draw would show.
-TEST(StepWeights, HaveTheseBits) {
-    const std::vector<float> weights = drawn(matrix(4, 1, 1, Initial::normal), 0, 1);
-    EXPECT_EQ(weights, (std::vector<float>{-0x1.d1a254p-4f, -0x1.d4dbc8p-2f, -0x1.27859ep-2f, -0x1.b965d2p-2f}));
 }
 
 } // namespace
