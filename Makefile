@@ -209,7 +209,7 @@ LIBRARY_CUDA := $(filter-out $(addprefix src/gpu/,engine.cu fault.cu kernel_of_f
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
 BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal contract cpu_backward cpu_engine domain fixed \
     fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward half_bound \
-    half_tiles properties row_statistics shares stored_elements untouched_vector)
+    half_tiles properties row_statistics shares step_accuracy step_machines stored_elements untouched_vector)
 UNIT_SUPPORT := $(patsubst %,tests/support/%.cpp,main every_float expected_by_reference)
 FUZZ_TARGETS := case_reader command_line kernels
 FUZZ_CORPUS := tests/fuzz/corpus/made

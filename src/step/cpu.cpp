@@ -8,11 +8,6 @@
 namespace hw4::step {
 namespace {
 
-constexpr int64_t kPieceFloats = 1 << 14; // that a thread takes at a time
-
-// Rows of so many floats, at least one.
-int64_t piece_of(int64_t width) { return std::max<int64_t>(kPieceFloats / width, 1); }
-
 // The tree over leaves of `floats` floats one after the other; the sum takes the first one's place.
 void add_tree(float* leaves, int64_t count, int64_t floats) {
     for (int64_t size = 1; size < count; size *= 2)
@@ -36,17 +31,7 @@ struct Occurrences {
 
 class Cpu : public HostMachine {
 public:
-    Cpu(int threads, const Kernels& kernels) : team_(threads), kernels_(kernels), products_(kernels) {}
-
-    void fill(float* to, float value, size_t count) override {
-        pieces(count, [&](int64_t first, int64_t floats) { std::fill_n(to + first, floats, value); });
-    }
-
-    void embed(const Tokens& tokens, const float* table, float* x, int64_t width) override {
-        rows(tokens.rows(), width, [&](int64_t t) {
-            std::copy_n(table + tokens.inputs[static_cast<size_t>(t)] * width, width, x + t * width);
-        });
-    }
+    Cpu(int threads, const Kernels& kernels) : HostMachine(kernels), team_(threads), products_(kernels) {}
 
     void embed_back(const Tokens& tokens, const float* dx, float* d_table, int64_t vocabulary, int64_t width) override {
         const Occurrences of(tokens, vocabulary);
@@ -75,13 +60,13 @@ public:
         });
     }
 
-    void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
+    void linear(const float* x, const float* w, const float* residual, float* y, int64_t count, int64_t inputs,
                 int64_t outputs) override {
-        products_.multiply(team_, {rows, outputs, inputs, 1, kLeaf}, {x, inputs, 1}, {w, inputs, 1}, residual, y);
+        products_.multiply(team_, {count, outputs, inputs, 1, kLeaf}, {x, inputs, 1}, {w, inputs, 1}, residual, y);
     }
-    void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs,
+    void linear_back(const float* dy, const float* w, float* dx, int64_t count, int64_t inputs,
                      int64_t outputs) override {
-        products_.multiply(team_, {rows, inputs, outputs, 1, kLeaf}, {dy, outputs, 1}, {w, 1, inputs}, nullptr, dx);
+        products_.multiply(team_, {count, inputs, outputs, 1, kLeaf}, {dy, outputs, 1}, {w, 1, inputs}, nullptr, dx);
     }
     void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
                         int64_t outputs) override {
@@ -89,16 +74,6 @@ public:
                            nullptr, dw);
     }
 
-    void norm(const float* x, const float* gain, float* y, float* factors, int64_t count, int64_t width) override {
-        rows(count, width,
-             [&](int64_t row) { kernels_.norm(x + row * width, gain, y + row * width, factors + row, width); });
-    }
-    void norm_back(const float* x, const float* gain, const float* factors, const float* dy, float* dx, int64_t count,
-                   int64_t width) override {
-        rows(count, width, [&](int64_t row) {
-            kernels_.norm_back(x + row * width, gain, factors[row], dy + row * width, dx + row * width, width);
-        });
-    }
     void norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,
                    int64_t context, int64_t width) override {
         float* const leaves = room_.of(sequences * width);
@@ -115,83 +90,23 @@ public:
         std::copy_n(leaves, width, d_gain);
     }
 
-    void rotate(float* qkv, const float* table, int64_t sequences, int64_t context, const Model& model,
-                bool back) override {
-        const int64_t dim = model.head_width();
-        rows(sequences * context, 3 * model.width, [&](int64_t t) {
-            for (int64_t head = 0; head < 2 * model.heads; ++head) // q's, then k's
-                kernels_.rotate(qkv + t * 3 * model.width + head * dim, table + t % context * dim, dim / 2, back);
-        });
-    }
-    void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
-                const Model& model) override {
-        heads_.attend(team_, qkv, o, statistics, sequences, context, model);
-    }
-    void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o, float* d_qkv,
-                     int64_t sequences, int64_t context, const Model& model) override {
-        heads_.attend_back(team_, qkv, o, statistics, d_o, d_qkv, sequences, context, model);
-    }
-
-    void swiglu(const float* gate_up, float* h, int64_t count, int64_t hidden) override {
-        rows(count, hidden, [&](int64_t row) {
-            const float* const u = gate_up + row * 2 * hidden;
-            kernels_.swiglu(u, u + hidden, h + row * hidden, hidden);
-        });
-    }
-    void swiglu_back(const float* gate_up, const float* dh, float* d_gate_up, int64_t count, int64_t hidden) override {
-        rows(count, hidden, [&](int64_t row) {
-            const float* const u = gate_up + row * 2 * hidden;
-            float* const du = d_gate_up + row * 2 * hidden;
-            kernels_.swiglu_back(u, u + hidden, dh + row * hidden, du, du + hidden, hidden);
-        });
-    }
-
-    std::vector<double> cross_entropy(float* logits, const Tokens& tokens, int64_t vocabulary, float share) override {
-        std::vector<double> losses(static_cast<size_t>(tokens.rows()));
-        rows(tokens.rows(), vocabulary, [&](int64_t t) {
-            const auto i = static_cast<size_t>(t);
-            losses[i] = kernels_.cross_entropy(logits + t * vocabulary, tokens.targets[i], vocabulary, share);
-        });
-        std::vector<double> sums(static_cast<size_t>(tokens.sequences));
-        for (size_t t = 0; t < losses.size(); ++t) {
-            double& sum = sums[t / static_cast<size_t>(tokens.context)];
-            sum = sum + losses[t];
-        }
-        return sums;
-    }
-
-    void add(float* a, const float* b, size_t count) override {
-        pieces(count, [&](int64_t first, int64_t floats) { add_floats(a + first, b + first, floats); });
-    }
-    void squares(const float* x, size_t count, float* sums) override {
-        rows(static_cast<int64_t>(count) / kSegment, kSegment,
-             [&](int64_t i) { sums[i] = kernels_.squares(x + i * kSegment); });
-    }
-    void adamw(float* p, const float* g, float* m, float* v, size_t count, const Adam& step) override {
-        pieces(count, [&](int64_t first, int64_t floats) {
-            kernels_.adamw(p + first, g + first, m + first, v + first, floats, step);
-        });
-    }
-
 private:
-    template <class Work>
-    void rows(int64_t count, int64_t width, const Work& work) {
-        team_.pieces(count, piece_of(width), [&](int64_t first, int64_t some, int) {
-            for (int64_t row = first; row < first + some; ++row) work(row);
-        });
+    void in_pieces(int64_t things, int64_t piece, const Work& work) override {
+        team_.pieces(things, piece, [&](int64_t first, int64_t count, int) { work(first, count); });
     }
-
-    template <class Work>
-    void pieces(size_t count, const Work& work) {
-        team_.pieces(static_cast<int64_t>(count), kPieceFloats,
-                     [&](int64_t first, int64_t floats, int) { work(first, floats); });
+    void compute_forward(const Problem& problem, const float* in, float* out, RowStatistics* statistics) override {
+        compute_heads(team_, scratch_, problem, in, nullptr, statistics, out);
+    }
+    void compute_backward(const Problem& problem, const float* in, const float* forward_out,
+                          const RowStatistics* statistics, float* out) override {
+        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): backward reads them
+        compute_heads(team_, scratch_, problem, in, forward_out, const_cast<RowStatistics*>(statistics), out);
     }
 
     Team team_;
-    const Kernels& kernels_;
     Products products_;
-    Heads heads_;
     Room room_;
+    Room scratch_; // of attention
 };
 
 } // namespace

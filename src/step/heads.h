@@ -1,23 +1,14 @@
-// Attention of a micro-batch by the CPU kernels of contract f32, which take heads one after the other.
+// Attention of a micro-batch by the CPU kernels of contract f32.
 #pragma once
 
-#include "src/cpu/kernels.h"
-#include "src/step/machine.h"
+#include "src/step/host_machine.h"
 #include "src/step/team.h"
 
 namespace hw4::step {
 
-class Heads {
-public:
-    // Both throw Error (out_of_memory).
-    void attend(Team& team, const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
-                const Model& model);
-    void attend_back(Team& team, const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o,
-                     float* d_qkv, int64_t sequences, int64_t context, const Model& model);
-
-private:
-    Room operands_;
-    Room scratch_;
-};
+// Operands as in a file. Forward, where `forward_out` is null, writes the statistics; backward reads them. Throws Error
+// (out_of_memory).
+void compute_heads(Team& team, Room& scratch, const Problem& problem, const float* in, const float* forward_out,
+                   RowStatistics* statistics, float* out);
 
 } // namespace hw4::step

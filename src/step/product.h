@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "src/step/host_machine.h"
 #include "src/step/kernels.h"
-#include "src/step/machine.h"
 #include "src/step/team.h"
 
 namespace hw4::step {

@@ -1,11 +1,11 @@
-// The threads of a machine, and memory that it keeps from one operation to the next.
+// The threads of a machine.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
 #include "src/base/parallel.h"
-#include "src/step/host_machine.h"
 
 namespace hw4::step {
 
@@ -43,28 +43,5 @@ private:
     int threads_;
     Crew crew_;
 };
-
-// Floats of any content, as many as the largest operation needed.
-class Room {
-public:
-    // Throws Error (out_of_memory).
-    float* of(int64_t floats) {
-        if (floats > floats_) {
-            floats_ = 0;
-            memory_.reset(); // first: there may not be enough for both
-            memory_ = allocate_on_host<float>(static_cast<size_t>(floats));
-            floats_ = floats;
-        }
-        return memory_.get();
-    }
-
-private:
-    Owned<float> memory_;
-    int64_t floats_ = 0;
-};
-
-inline void add_floats(float* a, const float* b, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) a[i] = a[i] + b[i];
-}
 
 } // namespace hw4::step
