@@ -6,15 +6,18 @@
 #include "src/base/parallel.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/run.h"
+#include "src/gpu/device/connections.h"
 #include "src/ranks/agree.h"
 #include "src/step/cpu.h"
+#include "src/step/gpu/machine.h"
 #include "src/step/training.h"
 
 namespace hw4 {
 namespace {
 
 constexpr const char* kMore =
-    "  --device auto|gpu|cpu   where to compute: on the CPU, which auto (the default) takes. gpu is refused (69)\n"
+    "  --device auto|gpu|cpu   where to compute, to the same bytes: auto, the default, takes the CPU; gpu needs a GPU\n"
+    "                          of compute capability 8.0 or later, and ends with 69 where there is none\n"
     "  --threads N             CPU threads, 1 to 1024, default: all processors\n";
 
 int parse_threads(const std::string& text) {
@@ -40,8 +43,8 @@ void train(int argc, char** argv) {
                    stdout);
         return;
     }
-    if (gpu) throw Error(ExitCode::no_gpu, "train computes on the CPU: it has no kernels for a GPU yet");
-    step::run_training(request, "hw4", threads, [&] { return step::make_cpu(threads); });
+    if (gpu) gpu::ask_for_few_connections();
+    step::run_training(request, "hw4", threads, [&] { return gpu ? step::make_gpu() : step::make_cpu(threads); });
 }
 
 } // namespace
