@@ -10,13 +10,28 @@ using gpu::SharedAddress;
 
 __device__ __forceinline__ void copy_float(SharedAddress to, const char* from, bool there) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(there ? 4 : 0) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(there ? 4 : 0));
 #endif
 }
 
 __device__ __forceinline__ void copy_four(SharedAddress to, const char* from, bool there) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0));
+#endif
+}
+
+// A group of what was started since the last one; and until only the latest kLeft groups are on their way. Shared
+// memory is not read or written across these two, so the copies themselves need not keep the order of other accesses.
+__device__ __forceinline__ void end_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int kLeft>
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 #endif
 }
 

@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(kProductThreads, 1) multiply(const __grid_cons
         }
     };
     const auto end_stage = [&] {
-        gpu::end_group_of_copies();
+        end_copies();
         if (terms_to_copy <= 0) return;
         copier_a.advance();
         copier_b.advance();
@@ -344,7 +344,7 @@ __global__ void __launch_bounds__(kProductThreads, 1) multiply(const __grid_cons
             for (int j = 0; j < Tile::kAcross; ++j) sums[i][j] = 0.0f;
 #pragma unroll 1
         for (int terms = turn.terms(g); terms > 0; terms -= kTerms) {
-            gpu::wait_for_copies<kProductStages - 2>();
+            wait_for_copies<kProductStages - 2>();
             __syncthreads();
             float chains[Tile::kDown][Tile::kAcross];
             Factors<Tile> factors;
