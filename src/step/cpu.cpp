@@ -94,13 +94,9 @@ private:
     void in_pieces(int64_t things, int64_t piece, const Work& work) override {
         team_.pieces(things, piece, [&](int64_t first, int64_t count, int) { work(first, count); });
     }
-    void compute_forward(const Problem& problem, const float* in, float* out, RowStatistics* statistics) override {
-        compute_heads(team_, scratch_, problem, in, nullptr, statistics, out);
-    }
-    void compute_backward(const Problem& problem, const float* in, const float* forward_out,
-                          const RowStatistics* statistics, float* out) override {
-        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): backward reads them
-        compute_heads(team_, scratch_, problem, in, forward_out, const_cast<RowStatistics*>(statistics), out);
+    void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
+                 float* out) override {
+        compute_heads(team_, scratch_, problem, in, forward_out, statistics, out);
     }
 
     Team team_;

@@ -49,6 +49,47 @@ inline void add_floats(float* a, const float* b, int64_t count) {
     for (int64_t i = 0; i < count; ++i) a[i] = a[i] + b[i];
 }
 
+// The heads of a micro-batch: as columns of its rows, and as a case file has them, [sequence][matrix][head][token].
+struct HeadLayout {
+    int64_t sequences;
+    int64_t context;
+    const Model& model;
+
+    Problem problem(const Operation& operation) const {
+        Problem problem(sequences, context, model.head_width());
+        problem.heads = problem.kv_heads = model.heads;
+        problem.mask = Mask::causal;
+        problem.operation = &operation;
+        return problem;
+    }
+    int64_t units() const { return sequences * model.heads; }
+    int64_t floats() const { return sequences * context * model.width; } // of a matrix
+
+    struct Place {
+        int64_t matrix;
+        int64_t matrices;
+    };
+    void take(int64_t unit, const float* rows, Place in_rows, float* file, Place in_file) const {
+        for (int64_t t = 0; t < context; ++t)
+            std::copy_n(rows + of_rows(unit, in_rows, t), model.head_width(), file + of_file(unit, in_file, t));
+    }
+    void give(int64_t unit, const float* file, Place in_file, float* rows, Place in_rows) const {
+        for (int64_t t = 0; t < context; ++t)
+            std::copy_n(file + of_file(unit, in_file, t), model.head_width(), rows + of_rows(unit, in_rows, t));
+    }
+
+private:
+    // Where a token of a unit begins.
+    int64_t of_rows(int64_t unit, Place in, int64_t t) const {
+        const int64_t row = unit / model.heads * context + t;
+        return (row * in.matrices + in.matrix) * model.width + unit % model.heads * model.head_width();
+    }
+    int64_t of_file(int64_t unit, Place in, int64_t t) const {
+        const int64_t head = (unit / model.heads * in.matrices + in.matrix) * model.heads + unit % model.heads;
+        return (head * context + t) * model.head_width();
+    }
+};
+
 class HostMachine : public Machine {
 public:
     explicit HostMachine(const Kernels& kernels) : kernels_(kernels) {}
@@ -85,9 +126,34 @@ public:
         });
     }
     void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
-                const Model& model) override;
+                const Model& model) override {
+        const HeadLayout heads{sequences, context, model};
+        float* const in = operands_.of(4 * heads.floats());
+        float* const out = in + 3 * heads.floats();
+        rows(heads.units(), kPieceFloats, [&](int64_t unit) {
+            for (int64_t i = 0; i < 3; ++i) heads.take(unit, qkv, {i, 3}, in, {i, 3});
+        });
+        compute(heads.problem(kForward), in, nullptr, statistics, out);
+        rows(heads.units(), kPieceFloats, [&](int64_t unit) { heads.give(unit, out, {0, 1}, o, {0, 1}); });
+    }
+
     void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o, float* d_qkv,
-                     int64_t sequences, int64_t context, const Model& model) override;
+                     int64_t sequences, int64_t context, const Model& model) override {
+        const HeadLayout heads{sequences, context, model};
+        float* const in = operands_.of(8 * heads.floats());
+        float* const forward_out = in + 4 * heads.floats();
+        float* const out = in + 5 * heads.floats();
+        rows(heads.units(), kPieceFloats, [&](int64_t unit) {
+            for (int64_t i = 0; i < 3; ++i) heads.take(unit, qkv, {i, 3}, in, {i, 4});
+            heads.take(unit, d_o, {0, 1}, in, {3, 4});
+            heads.take(unit, o, {0, 1}, forward_out, {0, 1});
+        });
+        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): backward reads them
+        compute(heads.problem(kBackward), in, forward_out, const_cast<RowStatistics*>(statistics), out);
+        rows(heads.units(), kPieceFloats, [&](int64_t unit) {
+            for (int64_t i = 0; i < 3; ++i) heads.give(unit, out, {i, 3}, d_qkv, {i, 3});
+        });
+    }
     void swiglu(const float* gate_up, float* h, int64_t count, int64_t hidden) override {
         rows(count, hidden, [&](int64_t row) {
             const float* const u = gate_up + row * 2 * hidden;
@@ -136,10 +202,10 @@ protected:
     using Work = std::function<void(int64_t first, int64_t count)>;
     // All of the work, in pieces of so many things.
     virtual void in_pieces(int64_t things, int64_t piece, const Work& work) = 0;
-    // Contract f32, operands as in a file. Backward gets O of forward and its statistics, and need not use them.
-    virtual void compute_forward(const Problem& problem, const float* in, float* out, RowStatistics* statistics) = 0;
-    virtual void compute_backward(const Problem& problem, const float* in, const float* forward_out,
-                                  const RowStatistics* statistics, float* out) = 0;
+    // Contract f32, operands as in a file. Forward, whose `forward_out` is null, writes the statistics; backward gets
+    // forward's and its O, and need not use them.
+    virtual void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
+                         float* out) = 0;
 
     template <class OfRow>
     void rows(int64_t count, int64_t width, const OfRow& work) {
@@ -154,75 +220,5 @@ protected:
 private:
     Room operands_;
 };
-
-// The heads of a micro-batch: as columns of its rows, and as a case file has them, [sequence][matrix][head][token].
-struct HeadLayout {
-    int64_t sequences;
-    int64_t context;
-    const Model& model;
-
-    Problem problem(const Operation& operation) const {
-        Problem problem(sequences, context, model.head_width());
-        problem.heads = problem.kv_heads = model.heads;
-        problem.mask = Mask::causal;
-        problem.operation = &operation;
-        return problem;
-    }
-    int64_t units() const { return sequences * model.heads; }
-    int64_t floats() const { return sequences * context * model.width; } // of a matrix
-
-    struct Place {
-        int64_t matrix;
-        int64_t matrices;
-    };
-    // copy(head's row in rows, its row in the file, columns) for each token of a unit.
-    template <class Rows, class File, class Copy>
-    void each_token(int64_t unit, Rows* rows, Place in_rows, File* file, Place in_file, const Copy& copy) const {
-        const int64_t sequence = unit / model.heads;
-        const int64_t head = unit % model.heads;
-        const int64_t dim = model.head_width();
-        file += ((sequence * in_file.matrices + in_file.matrix) * model.heads + head) * context * dim;
-        rows += (sequence * context * in_rows.matrices + in_rows.matrix) * model.width + head * dim;
-        for (int64_t t = 0; t < context; ++t) copy(rows + t * in_rows.matrices * model.width, file + t * dim, dim);
-    }
-    void take(int64_t unit, const float* rows, Place in_rows, float* file, Place in_file) const {
-        each_token(unit, rows, in_rows, file, in_file,
-                   [](const float* row, float* to, int64_t dim) { std::copy_n(row, dim, to); });
-    }
-    void give(int64_t unit, const float* file, Place in_file, float* rows, Place in_rows) const {
-        each_token(unit, rows, in_rows, file, in_file,
-                   [](float* row, const float* from, int64_t dim) { std::copy_n(from, dim, row); });
-    }
-};
-
-inline void HostMachine::attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences,
-                                int64_t context, const Model& model) {
-    const HeadLayout heads{sequences, context, model};
-    float* const in = operands_.of(4 * heads.floats());
-    float* const out = in + 3 * heads.floats();
-    rows(heads.units(), kPieceFloats, [&](int64_t unit) {
-        for (int64_t i = 0; i < 3; ++i) heads.take(unit, qkv, {i, 3}, in, {i, 3});
-    });
-    compute_forward(heads.problem(kForward), in, out, statistics);
-    rows(heads.units(), kPieceFloats, [&](int64_t unit) { heads.give(unit, out, {0, 1}, o, {0, 1}); });
-}
-
-inline void HostMachine::attend_back(const float* qkv, const float* o, const RowStatistics* statistics,
-                                     const float* d_o, float* d_qkv, int64_t sequences, int64_t context,
-                                     const Model& model) {
-    const HeadLayout heads{sequences, context, model};
-    float* const in = operands_.of(8 * heads.floats());
-    float* const forward_out = in + 4 * heads.floats();
-    float* const out = in + 5 * heads.floats();
-    rows(heads.units(), kPieceFloats, [&](int64_t unit) {
-        for (int64_t i = 0; i < 3; ++i) heads.take(unit, qkv, {i, 3}, in, {i, 4});
-        heads.take(unit, d_o, {0, 1}, in, {3, 4});
-        heads.take(unit, o, {0, 1}, forward_out, {0, 1});
-    });
-    compute_backward(heads.problem(kBackward), in, forward_out, statistics, out);
-    rows(heads.units(), kPieceFloats, [&](int64_t unit) {
-        for (int64_t i = 0; i < 3; ++i) heads.give(unit, out, {i, 3}, d_qkv, {i, 3});
-    });
-}
 
 } // namespace hw4::step

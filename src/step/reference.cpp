@@ -77,12 +77,9 @@ public:
 
 private:
     void in_pieces(int64_t things, int64_t, const Work& work) override { work(0, things); }
-    void compute_forward(const Problem& problem, const float* in, float* out, RowStatistics* statistics) override {
-        compute_by_reference(kF32, problem, in, out, statistics);
-    }
-    void compute_backward(const Problem& problem, const float* in, const float*, const RowStatistics*,
-                          float* out) override {
-        compute_by_reference(kF32, problem, in, out);
+    void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
+                 float* out) override {
+        compute_by_reference(kF32, problem, in, out, forward_out == nullptr ? statistics : nullptr);
     }
 };
 

@@ -58,17 +58,18 @@ protected:
     Floats drawn(size_t count) { return draw.numbers(count); }
 };
 
-// rows x terms times columns x terms, as dots.
-Doubles dots(const Floats& a, const Floats& b, size_t terms, size_t columns, size_t a_step, size_t b_step, size_t a_row,
-             size_t b_row, size_t rows) {
-    Doubles all;
-    for (size_t r = 0; r < rows; ++r)
-        for (size_t c = 0; c < columns; ++c) {
-            double sum = 0;
-            for (size_t k = 0; k < terms; ++k)
-                sum += double{a[r * a_row + k * a_step]} * double{b[c * b_row + k * b_step]};
-            all.push_back(sum);
-        }
+// An element (index, term) of a factor.
+struct Strides {
+    const Floats& at;
+    size_t index, term;
+
+    double of(size_t i, size_t k) const { return at[i * index + k * term]; }
+};
+
+Doubles dots(Strides a, size_t rows, Strides b, size_t columns, size_t terms) {
+    Doubles all(rows * columns);
+    for (size_t i = 0; i < all.size(); ++i)
+        for (size_t k = 0; k < terms; ++k) all[i] += a.of(i / columns, k) * b.of(i % columns, k);
     return all;
 }
 
@@ -79,9 +80,9 @@ TEST_F(StepAccuracy, Linear) {
     machine->linear(x.data(), w.data(), nullptr, y.data(), rows, inputs, outputs);
     machine->linear_back(dy.data(), w.data(), dx.data(), rows, inputs, outputs);
     machine->linear_weights(dy.data(), x.data(), dw.data(), 3, 2, inputs, outputs);
-    EXPECT_LT(error(dots(x, w, inputs, outputs, 1, 1, inputs, inputs, rows), y), 5e-7);
-    EXPECT_LT(error(dots(dy, w, outputs, inputs, 1, inputs, outputs, 1, rows), dx), 2e-7);
-    EXPECT_LT(error(dots(dy, x, rows, inputs, outputs, inputs, 1, 1, outputs), dw), 2e-7);
+    EXPECT_LT(error(dots({x, inputs, 1}, rows, {w, inputs, 1}, outputs, inputs), y), 5e-7);
+    EXPECT_LT(error(dots({dy, outputs, 1}, rows, {w, 1, inputs}, inputs, outputs), dx), 2e-7);
+    EXPECT_LT(error(dots({dy, 1, outputs}, outputs, {x, 1, inputs}, inputs, rows), dw), 2e-7);
 }
 
 TEST_F(StepAccuracy, Embedding) {

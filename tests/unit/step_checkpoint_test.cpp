@@ -143,7 +143,7 @@ TEST_F(StepCheckpoint, SaysWhatIsNotItsOwn) {
     EXPECT_EQ(refused_with(R"("heads":"3")", R"("heads":"4")"),
               no + "width 12 in 4 heads: need heads of equal and even width");
     EXPECT_EQ(refused_with(R"("layers":"2")", R"("layers":"1")"),
-              no + "its header has head.weight data_offsets [12624,13152], need [6576,7104]");
+              no + "its header has head.weight data_offsets [11136,11664], need [5856,6384]");
     EXPECT_EQ(refused_with("[11,12]", "[12,11]"), no + "its header has embedding.weight shape [12,11], need [11,12]");
     EXPECT_EQ(refused_with("F32", "F16"), no + "its header has embedding.weight dtype \"F16\", need \"F32\"");
     EXPECT_EQ(refused_with(R"("norm.weight":)", R"("nor.weight":)"), no + "its header has nor.weight {}");

@@ -8,6 +8,7 @@
 #include "src/step/cpu.h"
 #include "src/step/orders.h"
 #include "src/step/reference.h"
+#include "tests/support/attention_case.h"
 #include "tests/support/step_bench.h"
 
 namespace hw4::step {
@@ -17,14 +18,6 @@ namespace {
 const Shape kShapes[] = {{1, 1, 1, 5, 1, 2},       {3, 1, 7, 257, 2, 6},    {1, 33, 33, 5, 1, 32},
                          {1, 100, 1000, 7, 3, 16}, {2, 31, 1025, 13, 2, 4}, {5, 64, 40, 100, 1, 8},
                          {1, 3, 3000, 7, 1, 2},    {1, 3, 20, 2000, 1, 2},  {3, 33, 129, 13, 1, 2}};
-
-std::string first_difference(const Floats& a, const Floats& b) {
-    if (a.size() != b.size()) return "sizes";
-    for (size_t i = 0; i < a.size(); ++i)
-        if (bits_of(a[i]) != bits_of(b[i]) || std::isnan(a[i]))
-            return std::to_string(i) + ": " + std::to_string(a[i]) + " and " + std::to_string(b[i]);
-    return "";
-}
 
 class EachOperation : public testing::TestWithParam<NamedOperation> {};
 
@@ -36,8 +29,7 @@ TEST_P(EachOperation, HasTheReferencesBytes) {
             for (const Kernels* kernels : supported_kernels())
                 for (const int threads : {1, 2, 3}) {
                     const std::unique_ptr<Machine> cpu = make_cpu(threads, *kernels);
-                    const Floats got = GetParam().results(*cpu, shape, kind);
-                    EXPECT_EQ(first_difference(expected, got), "")
+                    EXPECT_TRUE(same_bytes(expected, GetParam().results(*cpu, shape, kind)))
                         << shape.text() << ", numbers " << static_cast<int>(kind) << ", " << kernels->name << ", "
                         << threads << " threads";
                 }
