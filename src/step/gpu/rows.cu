@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <string>
-#include <type_traits>
 
 #include "src/contracts/rope.h"
 #include "src/gpu/common/warp.cuh"
@@ -384,38 +383,39 @@ constexpr int64_t kMostGridRows = 65535;
 
 unsigned parts(int64_t things, int64_t part) { return static_cast<unsigned>((things + part - 1) / part); }
 
-// launch(std::true_type) where rows of that width, from all of these on, can be read by four.
-template <class Launch, class... Pointers>
-void by_width(int64_t width, const Launch& launch, const Pointers*... at) {
-    if (width % 4 == 0 && (reinterpret_cast<uintptr_t>(at) | ...) % 16 == 0)
-        launch(std::true_type{});
-    else
-        launch(std::false_type{});
+// Rows of that width, from all of these on, can be read by four floats.
+template <class... Pointers>
+bool by_four(int64_t width, const Pointers*... at) {
+    return width % 4 == 0 && (reinterpret_cast<uintptr_t>(at) | ...) % 16 == 0;
 }
+
+struct Blocks {
+    cudaStream_t stream;
+    unsigned count;
+    unsigned threads = kThreads;
+    size_t shared_bytes = 0;
+};
+
+template <class... Of, class... Given>
+void launch(const char* call, void (*kernel)(Of...), const Blocks& blocks, const Given&... given) {
+    kernel<<<blocks.count, blocks.threads, blocks.shared_bytes, blocks.stream>>>(given...);
+    gpu::check(HW4_CUDA_STATUS(cudaGetLastError()), call, __FILE__, __LINE__);
+}
+#define HW4_LAUNCH(kernel, wide, ...) launch("launch of " #kernel, (wide) ? kernel<true> : kernel<false>, __VA_ARGS__)
 
 } // namespace
 
 void RowKernels::fill(float* to, float value, int64_t count) const {
-    by_width(
-        count,
-        [&](auto wide) { fill_floats<wide><<<parts(count, 4 * kThreads), kThreads, 0, stream_>>>(to, value, count); },
-        to);
-    HW4_CUDA_LAUNCHED("fill_floats");
+    HW4_LAUNCH(fill_floats, by_four(count, to), Blocks{stream_, parts(count, 4 * kThreads)}, to, value, count);
 }
 
 void RowKernels::add(float* a, const float* b, int64_t count) const {
-    by_width(
-        count, [&](auto wide) { add_floats<wide><<<parts(count, 4 * kThreads), kThreads, 0, stream_>>>(a, b, count); },
-        a, b);
-    HW4_CUDA_LAUNCHED("add_floats");
+    HW4_LAUNCH(add_floats, by_four(count, a, b), Blocks{stream_, parts(count, 4 * kThreads)}, a, b, count);
 }
 
 void RowKernels::adamw(float* p, const float* g, float* m, float* v, int64_t count, const Adam& step) const {
-    by_width(
-        count,
-        [&](auto wide) { update<wide><<<parts(count, 4 * kThreads), kThreads, 0, stream_>>>(p, g, m, v, count, step); },
-        p, g, m, v);
-    HW4_CUDA_LAUNCHED("update");
+    HW4_LAUNCH(update, by_four(count, p, g, m, v), Blocks{stream_, parts(count, 4 * kThreads)}, p, g, m, v, count,
+               step);
 }
 
 void RowKernels::squares(const float* x, int64_t segments, float* sums) const {
@@ -424,44 +424,25 @@ void RowKernels::squares(const float* x, int64_t segments, float* sums) const {
 }
 
 void RowKernels::embed(const int32_t* tokens, const float* table, float* x, int64_t rows, int64_t width) const {
-    by_width(
-        width, [&](auto wide) { copy_rows<wide><<<parts(rows, 1), kThreads, 0, stream_>>>(tokens, table, x, width); },
-        table, x);
-    HW4_CUDA_LAUNCHED("copy_rows");
+    HW4_LAUNCH(copy_rows, by_four(width, table, x), Blocks{stream_, parts(rows, 1)}, tokens, table, x, width);
 }
 
 void RowKernels::embed_back(const EmbeddingLeaves& of, const float* dx, float* leaves, float* d_table,
                             int64_t width) const {
-    by_width(
-        width,
-        [&](auto wide) {
-            sum_places<wide><<<parts(of.leaf_count, 1), kThreads, 0, stream_>>>(of, dx, leaves, width);
-            HW4_CUDA_LAUNCHED("sum_places");
-            join_places<wide><<<parts(of.token_count, 1), kThreads, 0, stream_>>>(of, leaves, d_table, width);
-            HW4_CUDA_LAUNCHED("join_places");
-        },
-        dx, leaves, d_table);
+    const bool wide = by_four(width, dx, leaves, d_table);
+    HW4_LAUNCH(sum_places, wide, Blocks{stream_, parts(of.leaf_count, 1)}, of, dx, leaves, width);
+    HW4_LAUNCH(join_places, wide, Blocks{stream_, parts(of.token_count, 1)}, of, leaves, d_table, width);
 }
 
 void RowKernels::norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) const {
-    by_width(
-        width,
-        [&](auto wide) {
-            norm_rows<wide><<<parts(rows, kWarps), kThreads, 0, stream_>>>(x, gain, y, factors, rows, width);
-        },
-        x, gain, y);
-    HW4_CUDA_LAUNCHED("norm_rows");
+    const Blocks blocks{stream_, parts(rows, kWarps)};
+    HW4_LAUNCH(norm_rows, by_four(width, x, gain, y), blocks, x, gain, y, factors, rows, width);
 }
 
 void RowKernels::norm_back(const float* x, const float* gain, const float* factors, const float* dy, float* dx,
                            int64_t rows, int64_t width) const {
-    by_width(
-        width,
-        [&](auto wide) {
-            norm_back_rows<wide><<<parts(rows, kWarps), kThreads, 0, stream_>>>(x, gain, factors, dy, dx, rows, width);
-        },
-        x, gain, dy, dx);
-    HW4_CUDA_LAUNCHED("norm_back_rows");
+    const Blocks blocks{stream_, parts(rows, kWarps)};
+    HW4_LAUNCH(norm_back_rows, by_four(width, x, gain, dy, dx), blocks, x, gain, factors, dy, dx, rows, width);
 }
 
 void RowKernels::norm_gain(const float* x, const float* factors, const float* dy, float* leaves, float* d_gain,
@@ -485,21 +466,13 @@ void RowKernels::rotate(float* qkv, const float* table, int64_t rows, int64_t co
 }
 
 void RowKernels::swiglu(const float* gate_up, float* h, int64_t rows, int64_t hidden) const {
-    by_width(
-        hidden, [&](auto wide) { swiglu_rows<wide><<<parts(rows, 1), kThreads, 0, stream_>>>(gate_up, h, hidden); },
-        gate_up, h);
-    HW4_CUDA_LAUNCHED("swiglu_rows");
+    HW4_LAUNCH(swiglu_rows, by_four(hidden, gate_up, h), Blocks{stream_, parts(rows, 1)}, gate_up, h, hidden);
 }
 
 void RowKernels::swiglu_back(const float* gate_up, const float* dh, float* d_gate_up, int64_t rows,
                              int64_t hidden) const {
-    by_width(
-        hidden,
-        [&](auto wide) {
-            swiglu_back_rows<wide><<<parts(rows, 1), kThreads, 0, stream_>>>(gate_up, dh, d_gate_up, hidden);
-        },
-        gate_up, dh, d_gate_up);
-    HW4_CUDA_LAUNCHED("swiglu_back_rows");
+    const bool wide = by_four(hidden, gate_up, dh, d_gate_up);
+    HW4_LAUNCH(swiglu_back_rows, wide, Blocks{stream_, parts(rows, 1)}, gate_up, dh, d_gate_up, hidden);
 }
 
 void RowKernels::cross_entropy(float* logits, const int32_t* targets, double* losses, int64_t rows, int64_t vocabulary,
@@ -510,14 +483,8 @@ void RowKernels::cross_entropy(float* logits, const int32_t* targets, double* lo
                                             std::to_string(kMostSegments * kRowSegment));
     const unsigned threads = std::min<unsigned>(segments, kMostLossWarps) * kWarpSize;
     const size_t kept = vocabulary <= kMostKept ? static_cast<size_t>(vocabulary) * sizeof(float) : 0;
-    by_width(
-        vocabulary,
-        [&](auto wide) {
-            cross_entropy_rows<wide>
-                <<<parts(rows, 1), threads, kept, stream_>>>(logits, targets, losses, vocabulary, share);
-        },
-        logits);
-    HW4_CUDA_LAUNCHED("cross_entropy_rows");
+    const Blocks blocks{stream_, parts(rows, 1), threads, kept};
+    HW4_LAUNCH(cross_entropy_rows, by_four(vocabulary, logits), blocks, logits, targets, losses, vocabulary, share);
 }
 
 } // namespace hw4::step
