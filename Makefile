@@ -186,7 +186,7 @@ CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
 STEP_CPU := $(patsubst %,src/step/%.cpp,cpu heads product $(if $(filter x86_64,$(MACHINE)),avx2 avx512))
 STEP := $(filter-out $(STEP_CPU) src/step/avx%,$(wildcard src/step/*.cpp))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
-NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp
+NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp src/step/gpu/absent.cpp
 # The code that works on every number is optimised in full, and linked first: of an inline function that several objects
 # have, the linker takes the first. The rest compiles in half the time.
 HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
@@ -202,6 +202,8 @@ LONGEST := $(patsubst %,src/gpu/%.cu,f32/forward/drawn_masked_tiles f32/forward/
 ALL_GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu)
 GPU_SOURCES := $(LONGEST) $(filter-out $(LONGEST),$(ALL_GPU_SOURCES))
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
+STEP_KERNELS := $(patsubst %,src/step/gpu/%.cu,linear_back linear_weights linear rows)
+STEP_GPU := $(STEP_KERNELS) $(filter-out $(STEP_KERNELS),$(wildcard src/step/gpu/*.cu))
 # The library is the kernels and their tables, without the program around them.
 LIBRARY_HOST := $(CONTRACTS) $(filter-out src/cpu/engine.cpp,$(wildcard src/cpu/*.cpp)) $(CPU_KERNELS) \
     $(wildcard src/problem/*.cpp) $(addprefix src/library/,call.cpp library.cpp on_host.cpp) src/run/engine.cpp
@@ -222,11 +224,11 @@ GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) $(addprefix src/gpu/,convert.cu row_passes.cu) profile/my_kernel.cu \
     tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked) \
-    $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu)
+    $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu) $(STEP_KERNELS)
 HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/library/*.cu profile/*.cu report/reference/*.cu) \
     $(GPU_TESTS) \
     tests/fuzz/gpu_side.cu \
-    $(patsubst %,src/bench/gpu/%.cu,workbench summation start_up))
+    $(patsubst %,src/bench/gpu/%.cu,workbench summation start_up) $(filter-out $(STEP_KERNELS),$(STEP_GPU)))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp include src tests testcases judge profile report -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
@@ -234,7 +236,7 @@ objects = $(patsubst %,$(BUILD)/%.o,$(1))
 , := ,
 to_linker = $(addprefix $(if $(filter yes,$(CUDA)),-Xlinker ,-Wl$(,)),$(1))
 ifeq ($(CUDA),yes)
-GPU_OBJECTS := $(call objects,$(GPU_SOURCES) $(BENCH_GPU))
+GPU_OBJECTS := $(call objects,$(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))
 DEVICE_CODE := $(GENCODE)
 COMPILE_CU = $(NVCC) $(HW4_NVCCFLAGS)
 LINK_CU = $(NVCC) $(HW4_NVCCFLAGS) $(GENCODE) $(NVCC_LDFLAGS)
@@ -761,5 +763,5 @@ help:
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(LIBRARY_OBJECTS) $(WITH_MPI) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp judge/exact_values.cpp $(UNIT_SUPPORT) tests/support/expected_by_cpu.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(BENCH_GPU) \
+    judge/compare.cpp judge/exact_values.cpp $(UNIT_SUPPORT) tests/support/expected_by_cpu.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU) \
     tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU)))

@@ -6,15 +6,18 @@
 #include "src/base/parallel.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/run.h"
+#include "src/gpu/device/connections.h"
 #include "src/ranks/agree.h"
 #include "src/step/cpu.h"
+#include "src/step/gpu/machine.h"
 #include "src/step/training.h"
 
 namespace hw4 {
 namespace {
 
 constexpr const char* kMore =
-    "  --device auto|gpu|cpu   where to compute: on the CPU, which auto (the default) takes. gpu is refused (69)\n"
+    "  --device auto|gpu|cpu   where to compute: auto, the default, takes the CPU; gpu takes one process and a GPU of\n"
+    "                          compute capability 8.0 or later, and ends with 69 where there is none\n"
     "  --threads N             CPU threads, 1 to 1024, default: all processors, of which ranks take a share each\n"
     "  --shard                 each of several ranks (mpirun -np N hw4 train ...) has its share of m and v alone, in\n"
     "                          less memory (ZeRO-1). Bytes depend neither on the ranks nor on this\n";
@@ -32,20 +35,18 @@ void parse_device(const std::string& name, bool& gpu) {
 
 struct Request : step::TrainingRequest {
     int threads = 0; // 0: all
+    bool gpu = false;
 };
 
 Request parse(int argc, char** argv) {
     Request request;
-    bool gpu = false;
     bool shard = false;
     static_cast<step::TrainingRequest&>(request) = step::parse_training(
         argc, argv,
-        {{"device", required_argument, [&](const char* value) { parse_device(value, gpu); }},
+        {{"device", required_argument, [&](const char* value) { parse_device(value, request.gpu); }},
          {"threads", required_argument, [&](const char* value) { request.threads = parse_threads(value); }},
          flag("shard", shard)});
     request.shard = shard;
-    if (gpu && request.action == Action::run)
-        throw Error(ExitCode::no_gpu, "train computes on the CPU: it has no kernels for a GPU yet");
     return request;
 }
 
@@ -56,11 +57,15 @@ ExitCode run_train(int argc, char** argv, Ranks& ranks) {
     agree(ranks, [&] {
         if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());
         request = parse(argc, argv);
+        if (request.gpu && ranks.count() > 1)
+            throw Error(ExitCode::usage, "--device gpu is for one process: several ranks train on CPUs");
     });
     if (request.action == Action::run) {
         const int share = share_of_processors(ranks, available_processors(), allowed_processors());
         const int threads = request.threads > 0 ? request.threads : share;
-        step::run_training(request, "hw4", threads, ranks, [threads] { return step::make_cpu(threads); });
+        if (request.gpu) gpu::ask_for_few_connections();
+        step::run_training(request, "hw4", threads, ranks,
+                           [&] { return request.gpu ? step::make_gpu() : step::make_cpu(threads); });
     } else if (ranks.is_first()) {
         std::fputs(request.action == Action::help ? step::training_help("hw4", kMore).c_str() : version_line().c_str(),
                    stdout);

@@ -108,7 +108,7 @@ HW4_INLINE T row_sum(int64_t columns, const Term& term) {
 }
 
 // A tensor's sum of squares, from those of its segments.
-inline double squares_sum(const float* of_segments, int64_t segments) {
+HW4_INLINE double squares_sum(const float* of_segments, int64_t segments) {
     return row_sum<double>(segments, [&](int64_t e, double chain) { return chain + of_segments[e]; });
 }
 

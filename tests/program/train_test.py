@@ -216,9 +216,17 @@ class BadInputTest(TrainTest):
         self.assertIn("would overwrite", self.refused(USAGE, *SMALLER, "--log", self.folder / "new", checkpoint="new"))
         self.assertIn("need a plain file", self.refused(USAGE, *SMALLER, checkpoint="/dev/null"))
 
-    def test_gpu_is_refused(self):
-        self.assertIn("computes on the CPU", self.refused(NO_GPU, *SMALLER, "--device", "gpu"))
-        self.smaller("--device", "cpu")
+    def test_gpu_gives_the_bytes_of_the_cpu_or_is_refused(self):
+        hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
+        says = self.refused(NO_GPU, *SMALLER, "--device", "gpu", checkpoint="none", env=hidden)
+        self.assertRegex(says, r"^hw4: no usable GPU: \S+")
+        self.assertFalse((self.folder / "none").exists())
+        done, path = self.train(*SMALLER, "--steps", "6", "--device", "gpu", checkpoint="gpu")
+        if done.returncode == NO_GPU:
+            self.assertRegex(done.stderr, r"^hw4: no usable GPU: \S+")
+        else:
+            self.assertEqual((done.returncode, done.stderr), (OK, ""))
+            self.assertEqual(path.read_bytes(), self.smaller("--device", "cpu").read_bytes())
 
     def test_bad_texts_and_checkpoints_leave_the_old_checkpoint(self):
         path = self.smaller("--until", "3")

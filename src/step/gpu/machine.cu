@@ -1,0 +1,219 @@
+#include "src/step/gpu/machine.h"
+
+#include <limits>
+#include <string>
+
+#include "src/gpu/engine.h"
+#include "src/step/gpu/attention.h"
+#include "src/step/gpu/products.h"
+#include "src/step/gpu/rows.h"
+#include "src/step/gpu/token_leaves.h"
+#include "src/step/gpu/workspace.h"
+#include "src/step/orders.h"
+
+namespace hw4::step {
+namespace {
+
+constexpr int kLeastArch = 80; // copies in the background
+
+// Its launches count rows and places as 32-bit integers.
+int counted(int64_t count) {
+    if (count > std::numeric_limits<int32_t>::max())
+        throw Error(ExitCode::bad_data, std::to_string(count) + " rows of a micro-batch, need at most " +
+                                            std::to_string(std::numeric_limits<int32_t>::max()) +
+                                            "; a smaller --micro-batch has fewer");
+    return static_cast<int>(count);
+}
+
+template <class T>
+Owned<T> allocate(size_t count) {
+    const auto memory = std::make_shared<gpu::Scratch>(gpu::make_scratch(count * sizeof(T)));
+    return {static_cast<T*>(memory->get()), [memory](T*) {}};
+}
+
+class Gpu : public Machine {
+public:
+    explicit Gpu(const gpu::Device& device)
+        : device_(device), stream_(gpu::make_stream()), rows_(stream_.get()), attention_(device, stream_.get()),
+          workspace_(stream_.get()) {}
+
+    Owned<float> floats(size_t count) override { return allocate<float>(count); }
+    Owned<RowStatistics> statistics(size_t count) override { return allocate<RowStatistics>(count); }
+    void put(float* to, const float* from, size_t count) override {
+        copy(to, from, count, cudaMemcpyHostToDevice);
+        wait(); // the host's memory may go
+    }
+    void get(float* to, const float* from, size_t count) override {
+        copy(to, from, count, cudaMemcpyDeviceToHost);
+        wait();
+    }
+    void fill(float* to, float value, size_t count) override { rows_.fill(to, value, static_cast<int64_t>(count)); }
+
+    void embed(const Tokens& tokens, const float* table, float* x, int64_t width) override {
+        auto* const on_gpu = workspace_.of<int32_t>(tokens.inputs.size());
+        upload(on_gpu, tokens.inputs);
+        rows_.embed(on_gpu, table, x, counted(tokens.rows()), width);
+    }
+    void embed_back(const Tokens& tokens, const float* dx, float* d_table, int64_t vocabulary, int64_t width) override {
+        counted(tokens.rows());
+        const TokenLeaves leaves(tokens);
+        const auto leaf_count = static_cast<size_t>(leaves.leaf_count() - 1);
+        const size_t leaf_floats = leaf_count * static_cast<size_t>(width);
+        const size_t integers =
+            leaves.places.size() + leaves.begins.size() + leaves.joins.size() + leaves.tokens.size();
+        auto* const sums = workspace_.of<float>(leaf_floats + integers); // the floats first: they are read by four
+        auto* next = reinterpret_cast<int32_t*>(sums + leaf_floats);
+        const auto uploaded = [&](const std::vector<int32_t>& values) {
+            upload(next, values);
+            next += values.size();
+            return next - values.size();
+        };
+        EmbeddingLeaves of{};
+        of.places = uploaded(leaves.places);
+        of.begins = uploaded(leaves.begins);
+        of.joins = uploaded(leaves.joins);
+        of.tokens = uploaded(leaves.tokens);
+        of.leaf_count = static_cast<int64_t>(leaf_count);
+        of.token_count = static_cast<int64_t>(leaves.tokens.size() / 3) - 1;
+        const size_t bytes = static_cast<size_t>(vocabulary * width) * sizeof(float);
+        HW4_CUDA(cudaMemsetAsync(d_table, 0, bytes, stream_.get()));
+        rows_.embed_back(of, dx, sums, d_table, width);
+    }
+
+    void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
+                int64_t outputs) override {
+        ProductArgs args = product(x, inputs, w, inputs, y, rows, outputs, inputs, kLeaf);
+        args.residual = residual;
+        multiply(ProductKind::linear, args, launch_linear);
+    }
+    void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs,
+                     int64_t outputs) override {
+        ProductArgs args = product(dy, outputs, w, inputs, dx, rows, inputs, outputs, kLeaf);
+        multiply(ProductKind::linear_back, args, launch_linear_back);
+    }
+    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
+                        int64_t outputs) override {
+        ProductArgs args = product(dy, outputs, x, inputs, dw, outputs, inputs, sequences * context, context);
+        args.tree = true;
+        multiply(ProductKind::linear_weights, args, launch_linear_weights);
+    }
+
+    void norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) override {
+        rows_.norm(x, gain, y, factors, rows, width);
+    }
+    void norm_back(const float* x, const float* gain, const float* factors, const float* dy, float* dx, int64_t rows,
+                   int64_t width) override {
+        rows_.norm_back(x, gain, factors, dy, dx, rows, width);
+    }
+    void norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,
+                   int64_t context, int64_t width) override {
+        auto* const leaves = workspace_.of<float>(static_cast<size_t>(sequences * width));
+        rows_.norm_gain(x, factors, dy, leaves, d_gain, sequences, context, width);
+    }
+
+    void rotate(float* qkv, const float* table, int64_t sequences, int64_t context, const Model& model,
+                bool back) override {
+        rows_.rotate(qkv, table, counted(sequences * context), context, model.heads, model.head_width(), back);
+    }
+    void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
+                const Model& model) override {
+        attention_.attend(workspace_, qkv, o, statistics, sequences, context, model);
+    }
+    void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o, float* d_qkv,
+                     int64_t sequences, int64_t context, const Model& model) override {
+        attention_.attend_back(workspace_, qkv, o, statistics, d_o, d_qkv, sequences, context, model);
+    }
+
+    void swiglu(const float* gate_up, float* h, int64_t rows, int64_t hidden) override {
+        rows_.swiglu(gate_up, h, counted(rows), hidden);
+    }
+    void swiglu_back(const float* gate_up, const float* dh, float* d_gate_up, int64_t rows, int64_t hidden) override {
+        rows_.swiglu_back(gate_up, dh, d_gate_up, counted(rows), hidden);
+    }
+
+    std::vector<double> cross_entropy(float* logits, const Tokens& tokens, int64_t vocabulary, float share) override {
+        const auto rows = static_cast<size_t>(counted(tokens.rows()));
+        auto* const on_gpu = workspace_.of<unsigned char>(rows * (sizeof(double) + sizeof(int32_t)));
+        auto* const losses = reinterpret_cast<double*>(on_gpu);
+        auto* const targets = reinterpret_cast<int32_t*>(losses + rows);
+        upload(targets, tokens.targets);
+        rows_.cross_entropy(logits, targets, losses, tokens.rows(), vocabulary, share);
+        std::vector<double> of_rows(rows);
+        copy(of_rows.data(), losses, rows, cudaMemcpyDeviceToHost);
+        wait();
+        std::vector<double> sums(static_cast<size_t>(tokens.sequences));
+        for (size_t t = 0; t < rows; ++t) {
+            double& sum = sums[t / static_cast<size_t>(tokens.context)];
+            sum = sum + of_rows[t];
+        }
+        return sums;
+    }
+
+    void add(float* a, const float* b, size_t count) override { rows_.add(a, b, static_cast<int64_t>(count)); }
+    void squares(const float* x, size_t count, float* sums) override {
+        const size_t segments = count / kSegment;
+        auto* const on_gpu = workspace_.of<float>(segments);
+        rows_.squares(x, static_cast<int64_t>(segments), on_gpu);
+        get(sums, on_gpu, segments);
+    }
+    void adamw(float* p, const float* g, float* m, float* v, size_t count, const Adam& step) override {
+        rows_.adamw(p, g, m, v, static_cast<int64_t>(count), step);
+    }
+
+private:
+    void wait() const { HW4_CUDA(cudaStreamSynchronize(stream_.get())); }
+
+    template <class T>
+    void copy(T* to, const T* from, size_t count, cudaMemcpyKind kind) const {
+        HW4_CUDA(cudaMemcpyAsync(to, from, count * sizeof(T), kind, stream_.get()));
+    }
+    // The host's memory is not pinned, so that it may go when this returns: CUDA has copied it.
+    void upload(int32_t* to, const std::vector<int32_t>& values) const {
+        copy(to, values.data(), values.size(), cudaMemcpyHostToDevice);
+    }
+
+    static ProductArgs product(const float* a, int64_t a_step, const float* b, int64_t b_step, float* out, int64_t rows,
+                               int64_t columns, int64_t terms, int64_t leaf) {
+        ProductArgs args;
+        args.a = a;
+        args.b = b;
+        args.out = out;
+        args.a_step = counted(a_step);
+        args.b_step = counted(b_step);
+        args.rows = counted(rows);
+        args.columns = counted(columns);
+        args.terms = counted(terms);
+        args.leaf = counted(leaf);
+        args.leaves = counted((terms + leaf - 1) / leaf);
+        return args;
+    }
+    template <class Launch>
+    void multiply(ProductKind kind, ProductArgs& args, const Launch& launch) {
+        const ProductPlan plan = plan_product(kind, args, device_);
+        args.waiting = workspace_.of<float>(plan.waiting_floats);
+        launch(args, plan, stream_.get());
+    }
+
+    const gpu::Device device_;
+    const gpu::Stream stream_;
+    const RowKernels rows_;
+    GpuAttention attention_;
+    Workspace workspace_;
+};
+
+} // namespace
+
+std::unique_ptr<Machine> make_gpu() {
+    const gpu::Unusable unusable = gpu::unusable();
+    if (!unusable.reason.empty()) throw Error(unusable.code, "no usable GPU: " + unusable.reason);
+    const gpu::Device device = gpu::current_device();
+    if (device.arch < kLeastArch || device.code_arch < kLeastArch)
+        throw Error(ExitCode::no_gpu, "no usable GPU: train needs compute capability 8.0 and code for it, " +
+                                          gpu::device_name() + " has " + std::to_string(device.arch / 10) + "." +
+                                          std::to_string(device.arch % 10) + " and this build code for " +
+                                          std::to_string(device.code_arch / 10) + "." +
+                                          std::to_string(device.code_arch % 10));
+    return std::make_unique<Gpu>(device);
+}
+
+} // namespace hw4::step

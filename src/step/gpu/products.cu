@@ -1,0 +1,96 @@
+#include "src/step/gpu/products.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "src/base/error.h"
+#include "src/step/orders.h"
+
+namespace hw4::step {
+namespace {
+
+int64_t parts(int64_t things, int64_t part) { return (things + part - 1) / part; }
+
+// Time is counted in chains of one column of a tile that a multiprocessor computes, about 45 clocks; memory gives about
+// 1700 bytes in one.
+constexpr double kBytesInTime = 75e3;
+constexpr int64_t kMostApartBytes = int64_t{1} << 29;
+
+struct TileRate {
+    int columns;
+    double rate; // beside the largest tile's, which reads the least for each product
+};
+constexpr TileRate kTiles[] = {{192, 1}, {128, 0.97}, {96, 0.94}};
+
+// As TileShape::kBytes.
+size_t shared_bytes(int columns) {
+    constexpr size_t kStages = 3;
+    const auto step = static_cast<size_t>(columns) + 4;
+    return 4 * (kStages * kChain * (kTileRows + 4 + step) + step);
+}
+
+bool are_aligned(const void* a, const void* b) {
+    return (reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b)) % 16 == 0;
+}
+
+// Rows of factors that lie across begin at multiples of 16 bytes.
+bool can_copy_four(ProductKind kind, const ProductArgs& args) {
+    if (kind == ProductKind::linear) return true;
+    if (args.b_step % 4 != 0 || !are_aligned(args.b, nullptr)) return false;
+    return kind == ProductKind::linear_back || (args.a_step % 4 == 0 && are_aligned(args.a, nullptr));
+}
+
+int slots_needed(const ProductArgs& args) {
+    if (!args.tree) return args.leaves > 1 ? 1 : 0;
+    int slots = 0;
+    for (int node = 1; node < args.leaves; node *= 2) ++slots;
+    return slots;
+}
+
+// What a choice takes; `units` are computed at once on all multiprocessors, turn by turn.
+double time_of(const TileRate& tile, bool apart, const ProductArgs& args, int64_t tiles, int64_t multiprocessors) {
+    const auto chains_of_leaf = static_cast<double>(parts(std::min(args.leaf, args.terms), kChain));
+    const double chains = chains_of_leaf * (apart ? 1 : args.leaves);
+    const auto turns = static_cast<double>(parts(apart ? tiles * args.leaves : tiles, multiprocessors));
+    const double computed = turns * chains * tile.columns / tile.rate;
+    if (!apart) return computed;
+    const double bytes = sizeof(float) * static_cast<double>(args.rows) * args.columns;
+    return computed + bytes * (2 * args.leaves + 1) / kBytesInTime;
+}
+
+} // namespace
+
+ProductPlan plan_product(ProductKind kind, ProductArgs& args, const gpu::Device& device) {
+    ProductPlan plan;
+    plan.copies_four = can_copy_four(kind, args);
+    args.by_four = args.columns % 4 == 0 && are_aligned(args.out, args.residual);
+    args.tiles_down = static_cast<int>(parts(args.rows, kTileRows));
+    double least = std::numeric_limits<double>::infinity();
+    for (const TileRate& tile : kTiles) {
+        const bool smallest = tile.columns == 96;
+        if (!smallest && (!plan.copies_four || shared_bytes(tile.columns) > device.shared_bytes)) continue;
+        const int64_t tiles = args.tiles_down * parts(args.columns, tile.columns);
+        const int64_t units = tiles * args.leaves;
+        const int64_t floats = int64_t{kTileRows} * tile.columns; // of a tile
+        if (units > std::numeric_limits<int>::max())
+            throw Error(ExitCode::bad_data, "a product of a training step has " + std::to_string(units) +
+                                                " tiles, more than a launch can count");
+        for (const bool apart : {false, true}) {
+            if (apart && (args.leaves == 1 || units * floats * 4 > kMostApartBytes)) continue;
+            const double time = time_of(tile, apart, args, tiles, device.multiprocessors);
+            if (time >= least) continue;
+            least = time;
+            args.apart = apart;
+            args.tiles = static_cast<int>(tiles);
+            args.units = static_cast<int>(apart ? units : tiles);
+            args.waiting_slots = slots_needed(args);
+            plan.tile_columns = tile.columns;
+            plan.blocks = std::min(args.units, device.multiprocessors);
+            const int64_t waiting = apart ? units : int64_t{plan.blocks} * args.waiting_slots;
+            plan.waiting_floats = static_cast<size_t>(waiting * floats);
+        }
+    }
+    return plan;
+}
+
+} // namespace hw4::step

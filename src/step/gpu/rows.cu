@@ -1,0 +1,490 @@
+// A warp or a block for each row, four columns of each thread at a time: column e of a segment belongs to lane e / 4 %
+// 32, which is what ROW-SUM asks for (orders.h). Rows whose width is no multiple of 4 are read one float at a time,
+// with zeros beyond their end.
+#include "src/step/gpu/rows.h"
+
+#include <algorithm>
+#include <string>
+
+#include "src/contracts/rope.h"
+#include "src/gpu/common/warp.cuh"
+#include "src/gpu/device/check.h"
+#include "src/step/gpu/token_tree.cuh"
+
+namespace hw4::step {
+namespace {
+
+using gpu::kAllLanes;
+using gpu::kWarpSize;
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarpSize;
+
+__device__ int lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
+__device__ int warp() { return static_cast<int>(threadIdx.x) / kWarpSize; }
+
+struct Four {
+    float x[4];
+};
+
+// Four columns of a row, those beyond its end as `pad`. Wide: the row begins at a multiple of 16 bytes and its width is
+// a multiple of 4.
+template <bool kWide>
+__device__ __forceinline__ Four load(const float* row, int64_t column, int64_t width, float pad = 0.0f) {
+    Four four;
+    if (kWide) {
+        const float4 x = *reinterpret_cast<const float4*>(row + column);
+        four = {{x.x, x.y, x.z, x.w}};
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) four.x[i] = column + i < width ? row[column + i] : pad;
+    }
+    return four;
+}
+
+template <bool kWide>
+__device__ __forceinline__ void store(float* row, int64_t column, int64_t width, const Four& four) {
+    if (kWide) {
+        *reinterpret_cast<float4*>(row + column) = make_float4(four.x[0], four.x[1], four.x[2], four.x[3]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (column + i < width) row[column + i] = four.x[i];
+    }
+}
+
+// what(i) for each of four.
+template <class What>
+__device__ __forceinline__ Four each(const What& what) {
+    return {{what(0), what(1), what(2), what(3)}};
+}
+
+// Every lane gets the sum of a segment.
+__device__ __forceinline__ float sum_of_lanes(const Four& chains) {
+    float sum = (chains.x[0] + chains.x[1]) + (chains.x[2] + chains.x[3]);
+#pragma unroll
+    for (int half = kWarpSize / 2; half > 0; half /= 2) sum = sum + __shfl_xor_sync(kAllLanes, sum, half);
+    return sum;
+}
+
+// The chains of a warp's segment: term(column, chains) adds four columns'.
+template <class Term>
+__device__ __forceinline__ Four chains_of_segment(int64_t segment, int64_t width, const Term& term) {
+    Four chains = {};
+#pragma unroll
+    for (int64_t i = 0; i < kRowSegment; i += kRowChains) {
+        const int64_t column = segment * kRowSegment + i + 4 * lane();
+        if (column < width) term(column, chains);
+    }
+    return chains;
+}
+
+template <class Term>
+__device__ __forceinline__ float row_sum_of_warp(int64_t width, const Term& term) {
+    float sum = 0;
+    for (int64_t segment = 0; segment * kRowSegment < width; ++segment)
+        sum = sum + sum_of_lanes(chains_of_segment(segment, width, term));
+    return sum;
+}
+
+// work(column) for each four columns of a row, by the threads of a warp or a block.
+template <class Work>
+__device__ __forceinline__ void each_four(int64_t width, int64_t thread, int64_t threads, const Work& work) {
+#pragma unroll 4
+    for (int64_t column = 4 * thread; column < width; column += 4 * threads) work(column);
+}
+
+// ---- Element by element
+
+template <bool kWide, class Work>
+__device__ __forceinline__ void each_four_of_all(int64_t count, const Work& work) {
+    const int64_t column = 4 * (int64_t{blockIdx.x} * kThreads + threadIdx.x);
+    if (column < count) work(column);
+}
+
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads) fill_floats(float* to, float value, int64_t count) {
+    each_four_of_all<kWide>(count, [&](int64_t at) { store<kWide>(to, at, count, {{value, value, value, value}}); });
+}
+
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads) add_floats(float* a, const float* b, int64_t count) {
+    each_four_of_all<kWide>(count, [&](int64_t at) {
+        const Four x = load<kWide>(a, at, count), y = load<kWide>(b, at, count);
+        store<kWide>(a, at, count, each([&](int i) { return x.x[i] + y.x[i]; }));
+    });
+}
+
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads)
+    update(float* p, const float* g, float* m, float* v, int64_t count, const Adam step) {
+    each_four_of_all<kWide>(count, [&](int64_t at) {
+        Four x = load<kWide>(p, at, count), first = load<kWide>(m, at, count), second = load<kWide>(v, at, count);
+        const Four gradient = load<kWide>(g, at, count);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) hw4::step::adamw(x.x[i], gradient.x[i], first.x[i], second.x[i], step);
+        store<kWide>(p, at, count, x);
+        store<kWide>(m, at, count, first);
+        store<kWide>(v, at, count, second);
+    });
+}
+
+__global__ void __launch_bounds__(kThreads) square_segments(const float* x, int64_t segments, float* sums) {
+    const int64_t segment = int64_t{blockIdx.x} * kWarps + warp();
+    if (segment >= segments) return;
+    const float sum = sum_of_lanes(chains_of_segment(segment, segments * kRowSegment, [&](int64_t e, Four& chains) {
+        const Four four = load<true>(x, e, 0);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) chains.x[i] = fused(four.x[i], four.x[i], chains.x[i]);
+    }));
+    if (lane() == 0) sums[segment] = sum;
+}
+
+// ---- Embedding
+
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads)
+    copy_rows(const int32_t* tokens, const float* table, float* x, int64_t width) {
+    const float* const from = table + tokens[blockIdx.x] * width;
+    float* const to = x + int64_t{blockIdx.x} * width;
+    each_four(width, threadIdx.x, kThreads,
+              [&](int64_t column) { store<kWide>(to, column, width, load<kWide>(from, column, width)); });
+}
+
+// A block for each leaf: the places of a token in one sequence.
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads)
+    sum_places(const EmbeddingLeaves of, const float* dx, float* leaves, int64_t width) {
+    const int first = of.begins[blockIdx.x], end = of.begins[blockIdx.x + 1];
+    each_four(width, threadIdx.x, kThreads, [&](int64_t column) {
+        Four total = {}, chain = {};
+#pragma unroll 4
+        for (int i = first; i < end; ++i) {
+            const int32_t place = of.places[i];
+            const bool begins = place < 0;
+            const Four x = load<kWide>(dx + int64_t{begins ? ~place : place} * width, column, width);
+#pragma unroll
+            for (int c = 0; c < 4; ++c) {
+                total.x[c] = begins ? total.x[c] + chain.x[c] : total.x[c];
+                chain.x[c] = (begins ? 0.0f : chain.x[c]) + x.x[c];
+            }
+        }
+        store<kWide>(leaves + int64_t{blockIdx.x} * width, column, width,
+                     each([&](int c) { return total.x[c] + chain.x[c]; }));
+    });
+}
+
+// A block for each token: its leaves in the tree. Sequences without the token have leaves of zeros, which change
+// nothing.
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads)
+    join_places(const EmbeddingLeaves of, float* leaves, float* d_table, int64_t width) {
+    const int32_t* const token = of.tokens + 3 * int64_t{blockIdx.x};
+    each_four(width, threadIdx.x, kThreads, [&](int64_t column) {
+        for (int join = token[2]; join < token[5]; ++join) {
+            float* const left = leaves + of.joins[2 * join] * width;
+            const Four x = load<kWide>(left, column, width);
+            const Four y = load<kWide>(leaves + of.joins[2 * join + 1] * width, column, width);
+            store<kWide>(left, column, width, each([&](int c) { return x.x[c] + y.x[c]; }));
+        }
+        store<kWide>(d_table + token[0] * width, column, width, load<kWide>(leaves + token[1] * width, column, width));
+    });
+}
+
+// ---- RMSNorm, a warp for each row
+
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads)
+    norm_rows(const float* all_x, const float* gain, float* all_y, float* factors, int64_t rows, int64_t width) {
+    const int64_t row = int64_t{blockIdx.x} * kWarps + warp();
+    if (row >= rows) return;
+    const float* const x = all_x + row * width;
+    const float squares = row_sum_of_warp(width, [&](int64_t column, Four& chains) {
+        const Four four = load<kWide>(x, column, width);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) chains.x[i] = fused(four.x[i], four.x[i], chains.x[i]);
+    });
+    const float r = norm_factor(squares, inverse_of_width(width));
+    if (lane() == 0) factors[row] = r;
+    each_four(width, lane(), kWarpSize, [&](int64_t column) {
+        const Four four = load<kWide>(x, column, width), by = load<kWide>(gain, column, width);
+        store<kWide>(all_y + row * width, column, width,
+                     each([&](int i) { return normalized(four.x[i], r, by.x[i]); }));
+    });
+}
+
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads)
+    norm_back_rows(const float* all_x, const float* gain, const float* factors, const float* all_dy, float* all_dx,
+                   int64_t rows, int64_t width) {
+    const int64_t row = int64_t{blockIdx.x} * kWarps + warp();
+    if (row >= rows) return;
+    const float* const x = all_x + row * width;
+    const float* const dy = all_dy + row * width;
+    float* const dx = all_dx + row * width;
+    const auto h_of = [&](int64_t column) {
+        const Four four = load<kWide>(dy, column, width), by = load<kWide>(gain, column, width);
+        return each([&](int i) { return four.x[i] * by.x[i]; });
+    };
+    const float sum = row_sum_of_warp(width, [&](int64_t column, Four& chains) {
+        const Four four = load<kWide>(x, column, width), h = h_of(column);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) chains.x[i] = fused(h.x[i], four.x[i], chains.x[i]);
+    });
+    const float r = factors[row], k = norm_back_factor(r, sum, inverse_of_width(width));
+    each_four(width, lane(), kWarpSize, [&](int64_t column) {
+        const Four four = load<kWide>(x, column, width), h = h_of(column), before = load<kWide>(dx, column, width);
+        store<kWide>(dx, column, width,
+                     each([&](int i) { return before.x[i] + norm_gradient(four.x[i], h.x[i], r, k); }));
+    });
+}
+
+constexpr int kGainWarps = 16; // chains at once
+
+// A block for 32 columns of a sequence, a warp for each chain of 32 tokens.
+__global__ void __launch_bounds__(kGainWarps* kWarpSize)
+    norm_gain_leaves(const float* x, const float* factors, const float* dy, float* leaves, int64_t context,
+                     int64_t width) {
+    __shared__ float chains[kGainWarps][kWarpSize];
+    const int64_t column = int64_t{blockIdx.x} * kWarpSize + lane();
+    const int64_t first = int64_t{blockIdx.y} * context, end = first + context;
+    float total = 0;
+    for (int64_t begin = first; begin < end; begin += kGainWarps * kChain) {
+        const int64_t own = begin + warp() * kChain;
+        float chain = 0;
+        if (column < width)
+#pragma unroll 8
+            for (int64_t t = own; t < min(own + kChain, end); ++t)
+                chain = fused(dy[t * width + column], x[t * width + column] * factors[t], chain);
+        chains[warp()][lane()] = chain;
+        __syncthreads();
+        if (warp() == 0) // absent chains are zeros
+            for (int i = 0; i < kGainWarps; ++i) total = total + chains[i][lane()];
+        __syncthreads();
+    }
+    if (warp() == 0 && column < width) leaves[int64_t{blockIdx.y} * width + column] = total;
+}
+
+__global__ void __launch_bounds__(kThreads) join_leaves(float* leaves, float* sums, int64_t count, int64_t floats) {
+    const int64_t at = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+    if (at < floats) sums[at] = sum_in_tree(leaves + at, floats, count);
+}
+
+// ---- RoPE and SwiGLU, a block for each row
+
+__global__ void __launch_bounds__(kThreads)
+    rotate_rows(float* qkv, const float* table, int64_t context, int heads, int head_width, bool back) {
+    float* const row = qkv + int64_t{blockIdx.x} * 3 * heads * head_width;
+    const float* const of_token = table + blockIdx.x % context * head_width;
+    const int pairs = head_width / 2; // of a head
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * heads * pairs; i += kThreads) {
+        const int pair = i % pairs;
+        float* const at = row + i / pairs * head_width + 2 * pair;
+        const float sine = of_token[2 * pair + 1];
+        const Rotated turned = hw4::rotate(at[0], at[1], of_token[2 * pair], back ? -sine : sine);
+        at[0] = turned.x;
+        at[1] = turned.y;
+    }
+}
+
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads) swiglu_rows(const float* gate_up, float* h, int64_t hidden) {
+    const float* const u = gate_up + int64_t{blockIdx.x} * 2 * hidden;
+    each_four(hidden, threadIdx.x, kThreads, [&](int64_t column) {
+        const Four x = load<kWide>(u, column, hidden), y = load<kWide>(u + hidden, column, hidden);
+        store<kWide>(h + int64_t{blockIdx.x} * hidden, column, hidden,
+                     each([&](int i) { return hw4::step::swiglu(x.x[i], y.x[i]); }));
+    });
+}
+
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads)
+    swiglu_back_rows(const float* gate_up, const float* all_dh, float* d_gate_up, int64_t hidden) {
+    const float* const u = gate_up + int64_t{blockIdx.x} * 2 * hidden;
+    const float* const dh = all_dh + int64_t{blockIdx.x} * hidden;
+    float* const du = d_gate_up + int64_t{blockIdx.x} * 2 * hidden;
+    each_four(hidden, threadIdx.x, kThreads, [&](int64_t column) {
+        const Four x = load<kWide>(u, column, hidden), y = load<kWide>(u + hidden, column, hidden);
+        const Four d = load<kWide>(dh, column, hidden);
+        Four of_u, of_v;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const SwigluGradient gradient = swiglu_gradient(x.x[i], y.x[i], d.x[i]);
+            of_u.x[i] = gradient.du;
+            of_v.x[i] = gradient.dv;
+        }
+        store<kWide>(du, column, hidden, of_u);
+        store<kWide>(du + hidden, column, hidden, of_v);
+    });
+}
+
+// ---- Cross entropy, a block for each row of logits, a warp for each segment. Weights stand in shared memory where a
+// row fits there, else in the logits' place; each thread reads only what it wrote.
+
+constexpr int kMostLossWarps = 16;
+constexpr int kMostSegments = 1024;  // of a row: a vocabulary of 2^20
+constexpr int64_t kMostKept = 10752; // floats in shared memory, beside the sums in what every GPU allows
+
+template <bool kWide>
+__global__ void __launch_bounds__(kMostLossWarps* kWarpSize)
+    cross_entropy_rows(float* logits, const int32_t* targets, double* losses, int64_t vocabulary, float share) {
+    extern __shared__ float4 kept[];
+    __shared__ float largest[kMostLossWarps];
+    __shared__ float sums[kMostSegments];
+    float* const z = logits + int64_t{blockIdx.x} * vocabulary;
+    float* const weights = vocabulary <= kMostKept ? reinterpret_cast<float*>(kept) : z;
+    const int warps = static_cast<int>(blockDim.x) / kWarpSize;
+    const int segments = static_cast<int>((vocabulary + kRowSegment - 1) / kRowSegment);
+    const int32_t target = targets[blockIdx.x];
+    const float target_logit = z[target];
+
+    float most = -HUGE_VALF;
+    for (int segment = warp(); segment < segments; segment += warps)
+        chains_of_segment(segment, vocabulary, [&](int64_t column, Four&) {
+            const Four four = load<kWide>(z, column, vocabulary, -HUGE_VALF);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) most = larger(most, four.x[i]);
+        });
+    most = gpu::warp_max(most);
+    if (lane() == 0) largest[warp()] = most;
+    __syncthreads(); // also: every thread has the target's logit before weights take its place
+    for (int i = 0; i < warps; ++i) most = larger(most, largest[i]);
+    const LogitUnit unit = logit_unit(most);
+
+    for (int segment = warp(); segment < segments; segment += warps) {
+        const Four chains = chains_of_segment(segment, vocabulary, [&](int64_t column, Four& to) {
+            const Four four = load<kWide>(z, column, vocabulary);
+            const Four of = each([&](int i) { return unit.weight(four.x[i]); });
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                if (kWide || column + i < vocabulary) to.x[i] = to.x[i] + of.x[i];
+            store<kWide>(weights, column, vocabulary, of);
+        });
+        const float sum = sum_of_lanes(chains);
+        if (lane() == 0) sums[segment] = sum;
+    }
+    __syncthreads();
+    float l = 0;
+    for (int segment = 0; segment < segments; ++segment) l = l + sums[segment];
+    const float inverse_l = quotient(1.0f, l);
+    if (threadIdx.x == 0) losses[blockIdx.x] = cross_entropy_loss(unit, l, target_logit);
+
+    for (int segment = warp(); segment < segments; segment += warps)
+        chains_of_segment(segment, vocabulary, [&](int64_t column, Four&) {
+            const Four of = load<kWide>(weights, column, vocabulary);
+            store<kWide>(z, column, vocabulary,
+                         each([&](int i) { return logit_gradient(of.x[i], inverse_l, column + i == target, share); }));
+        });
+}
+
+// ---- Launches
+
+constexpr int64_t kMostGridRows = 65535;
+
+unsigned parts(int64_t things, int64_t part) { return static_cast<unsigned>((things + part - 1) / part); }
+
+// Rows of that width, from all of these on, can be read by four floats.
+template <class... Pointers>
+bool by_four(int64_t width, const Pointers*... at) {
+    return width % 4 == 0 && (reinterpret_cast<uintptr_t>(at) | ...) % 16 == 0;
+}
+
+struct Blocks {
+    cudaStream_t stream;
+    unsigned count;
+    unsigned threads = kThreads;
+    size_t shared_bytes = 0;
+};
+
+template <class... Of, class... Given>
+void launch(const char* call, void (*kernel)(Of...), const Blocks& blocks, const Given&... given) {
+    kernel<<<blocks.count, blocks.threads, blocks.shared_bytes, blocks.stream>>>(given...);
+    gpu::check(HW4_CUDA_STATUS(cudaGetLastError()), call, __FILE__, __LINE__);
+}
+#define HW4_LAUNCH(kernel, wide, ...) launch("launch of " #kernel, (wide) ? kernel<true> : kernel<false>, __VA_ARGS__)
+
+} // namespace
+
+void RowKernels::fill(float* to, float value, int64_t count) const {
+    HW4_LAUNCH(fill_floats, by_four(count, to), Blocks{stream_, parts(count, 4 * kThreads)}, to, value, count);
+}
+
+void RowKernels::add(float* a, const float* b, int64_t count) const {
+    HW4_LAUNCH(add_floats, by_four(count, a, b), Blocks{stream_, parts(count, 4 * kThreads)}, a, b, count);
+}
+
+void RowKernels::adamw(float* p, const float* g, float* m, float* v, int64_t count, const Adam& step) const {
+    HW4_LAUNCH(update, by_four(count, p, g, m, v), Blocks{stream_, parts(count, 4 * kThreads)}, p, g, m, v, count,
+               step);
+}
+
+void RowKernels::squares(const float* x, int64_t segments, float* sums) const {
+    square_segments<<<parts(segments, kWarps), kThreads, 0, stream_>>>(x, segments, sums);
+    HW4_CUDA_LAUNCHED("square_segments");
+}
+
+void RowKernels::embed(const int32_t* tokens, const float* table, float* x, int64_t rows, int64_t width) const {
+    HW4_LAUNCH(copy_rows, by_four(width, table, x), Blocks{stream_, parts(rows, 1)}, tokens, table, x, width);
+}
+
+void RowKernels::embed_back(const EmbeddingLeaves& of, const float* dx, float* leaves, float* d_table,
+                            int64_t width) const {
+    const bool wide = by_four(width, dx, leaves, d_table);
+    HW4_LAUNCH(sum_places, wide, Blocks{stream_, parts(of.leaf_count, 1)}, of, dx, leaves, width);
+    HW4_LAUNCH(join_places, wide, Blocks{stream_, parts(of.token_count, 1)}, of, leaves, d_table, width);
+}
+
+void RowKernels::norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) const {
+    const Blocks blocks{stream_, parts(rows, kWarps)};
+    HW4_LAUNCH(norm_rows, by_four(width, x, gain, y), blocks, x, gain, y, factors, rows, width);
+}
+
+void RowKernels::norm_back(const float* x, const float* gain, const float* factors, const float* dy, float* dx,
+                           int64_t rows, int64_t width) const {
+    const Blocks blocks{stream_, parts(rows, kWarps)};
+    HW4_LAUNCH(norm_back_rows, by_four(width, x, gain, dy, dx), blocks, x, gain, factors, dy, dx, rows, width);
+}
+
+void RowKernels::norm_gain(const float* x, const float* factors, const float* dy, float* leaves, float* d_gain,
+                           int64_t sequences, int64_t context, int64_t width) const {
+    for (int64_t first = 0; first < sequences; first += kMostGridRows) {
+        const dim3 blocks(parts(width, kWarpSize), static_cast<unsigned>(std::min(kMostGridRows, sequences - first)));
+        const int64_t row = first * context;
+        norm_gain_leaves<<<blocks, kGainWarps * kWarpSize, 0, stream_>>>(
+            x + row * width, factors + row, dy + row * width, leaves + first * width, context, width);
+        HW4_CUDA_LAUNCHED("norm_gain_leaves");
+    }
+    join_leaves<<<parts(width, kThreads), kThreads, 0, stream_>>>(leaves, d_gain, sequences, width);
+    HW4_CUDA_LAUNCHED("join_leaves");
+}
+
+void RowKernels::rotate(float* qkv, const float* table, int64_t rows, int64_t context, int64_t heads,
+                        int64_t head_width, bool back) const {
+    rotate_rows<<<parts(rows, 1), kThreads, 0, stream_>>>(qkv, table, context, static_cast<int>(heads),
+                                                          static_cast<int>(head_width), back);
+    HW4_CUDA_LAUNCHED("rotate_rows");
+}
+
+void RowKernels::swiglu(const float* gate_up, float* h, int64_t rows, int64_t hidden) const {
+    HW4_LAUNCH(swiglu_rows, by_four(hidden, gate_up, h), Blocks{stream_, parts(rows, 1)}, gate_up, h, hidden);
+}
+
+void RowKernels::swiglu_back(const float* gate_up, const float* dh, float* d_gate_up, int64_t rows,
+                             int64_t hidden) const {
+    const bool wide = by_four(hidden, gate_up, dh, d_gate_up);
+    HW4_LAUNCH(swiglu_back_rows, wide, Blocks{stream_, parts(rows, 1)}, gate_up, dh, d_gate_up, hidden);
+}
+
+void RowKernels::cross_entropy(float* logits, const int32_t* targets, double* losses, int64_t rows, int64_t vocabulary,
+                               float share) const {
+    const unsigned segments = parts(vocabulary, kRowSegment);
+    if (segments > kMostSegments)
+        throw Error(ExitCode::bad_data, "a vocabulary of " + std::to_string(vocabulary) + " tokens, need at most " +
+                                            std::to_string(kMostSegments * kRowSegment));
+    const unsigned threads = std::min<unsigned>(segments, kMostLossWarps) * kWarpSize;
+    const size_t kept = vocabulary <= kMostKept ? static_cast<size_t>(vocabulary) * sizeof(float) : 0;
+    const Blocks blocks{stream_, parts(rows, 1), threads, kept};
+    HW4_LAUNCH(cross_entropy_rows, by_four(vocabulary, logits), blocks, logits, targets, losses, vocabulary, share);
+}
+
+} // namespace hw4::step

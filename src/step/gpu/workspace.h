@@ -1,0 +1,27 @@
+// Device memory that an operation needs while it runs. It stays for the next ones, and grows for one that needs more.
+#pragma once
+
+#include "src/gpu/device/memory.h"
+
+namespace hw4::step {
+
+class Workspace {
+public:
+    explicit Workspace(cudaStream_t stream) : stream_(stream) {}
+
+    // Of any content, until the next call. Throws Error (out_of_memory).
+    template <class T>
+    T* of(size_t count) {
+        if (!memory_.holds(1, count * sizeof(T))) {
+            HW4_CUDA(cudaStreamSynchronize(stream_));
+            memory_.make(1, count * sizeof(T));
+        }
+        return static_cast<T*>(memory_.part(0));
+    }
+
+private:
+    cudaStream_t stream_;
+    gpu::Arena memory_;
+};
+
+} // namespace hw4::step

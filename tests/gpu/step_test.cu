@@ -1,0 +1,133 @@
+// The machine of a training step on the GPU has the bytes of that on the CPU: every operation on odd shapes and on
+// numbers of every size, and a training run of a few steps.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "src/step/cpu.h"
+#include "src/step/gpu/machine.h"
+#include "src/step/gpu/products.h"
+#include "src/step/trainer.h"
+#include "tests/support/need_gpu.h"
+#include "tests/support/small_training.h"
+#include "tests/support/step_bench.h"
+
+namespace hw4::step {
+namespace {
+
+// Between them: rows read by four floats and one by one, tiles, chains, leaves and segments that are whole and that are
+// not, sequences that make no whole tree, rows of logits that stand in shared memory and that do not.
+const Shape kShapes[] = {{1, 1, 1, 5, 1, 2},        {3, 1, 7, 257, 2, 6},     {1, 33, 33, 5, 1, 32},
+                         {1, 100, 1000, 7, 3, 16},  {2, 31, 1025, 13, 2, 4},  {5, 64, 40, 100, 1, 8},
+                         {1, 3, 3000, 7, 1, 2},     {1, 3, 20, 2000, 1, 2},   {3, 33, 129, 13, 1, 2},
+                         {7, 45, 200, 196, 1, 4},   {6, 70, 68, 388, 2, 4},   {11, 5, 2052, 36, 1, 2},
+                         {2, 530, 8, 12, 1, 2},     {1, 2, 12, 11000, 1, 2},  {1, 2, 5, 11001, 1, 2},
+                         {4, 96, 768, 1152, 2, 64}, {1, 40, 64, 520, 1, 128}, {1, 300, 36, 404, 3, 4}};
+// More tiles than multiprocessors and more than one leaf, so that a block computes several leaves of several tiles.
+const Shape kManyTiles[] = {{5, 700, 1100, 1500, 1, 2}, {3, 1333, 2085, 1301, 1, 2}};
+
+void expect_same(const NamedOperation& operation, const Shape& shape, Numbers kind) {
+    const std::unique_ptr<Machine> cpu = make_cpu(0);
+    const std::unique_ptr<Machine> gpu = make_gpu();
+    const Floats expected = operation.results(*cpu, shape, kind);
+    const Floats got = operation.results(*gpu, shape, kind);
+    ASSERT_EQ(expected.size(), got.size());
+    for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_EQ(bits_of(expected[i]), bits_of(got[i]))
+            << shape.text() << ", numbers " << static_cast<int>(kind) << ", number " << i << ": " << expected[i]
+            << " and " << got[i];
+}
+
+class EachOperationOnGpu : public testing::TestWithParam<NamedOperation> {};
+
+TEST_P(EachOperationOnGpu, HasTheBytesOfTheCpu) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Shape& shape : kShapes)
+        for (const Numbers kind : {Numbers::ordinary, Numbers::spread, Numbers::zeros})
+            expect_same(GetParam(), shape, kind);
+}
+
+TEST_P(EachOperationOnGpu, HasTheBytesOfTheCpuWithManyTiles) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Shape& shape : kManyTiles) expect_same(GetParam(), shape, Numbers::ordinary);
+}
+
+INSTANTIATE_TEST_SUITE_P(Step, EachOperationOnGpu, testing::ValuesIn(kStepOperations),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// Every size of tile that the GPU's shared memory may allow, whole and apart, without a GPU: whether the plan covers
+// the product, and stays within what it says.
+TEST(StepProducts, ArePlannedForEveryGpu) {
+    for (const size_t shared_bytes : {99u << 10, 163u << 10, 227u << 10})
+        for (const int multiprocessors : {1, 60, 132})
+            for (const int rows : {1, 512, 2048})
+                for (const int leaves : {1, 4, 10}) {
+                    gpu::Device device;
+                    device.shared_bytes = shared_bytes;
+                    device.multiprocessors = multiprocessors;
+                    ProductArgs args;
+                    args.rows = rows;
+                    args.columns = 768;
+                    args.a_step = args.b_step = args.terms = 1024 * leaves;
+                    args.leaf = 1024;
+                    args.leaves = leaves;
+                    const ProductPlan plan = plan_product(ProductKind::linear, args, device);
+                    EXPECT_EQ(args.tiles, (rows + 127) / 128 * ((768 + plan.tile_columns - 1) / plan.tile_columns));
+                    EXPECT_EQ(args.units, args.tiles * (args.apart ? leaves : 1));
+                    EXPECT_EQ(plan.blocks, std::min(args.units, multiprocessors));
+                    EXPECT_TRUE(shared_bytes > (99u << 10) || plan.tile_columns == 96);
+                    const int64_t tiles = args.apart ? args.units : plan.blocks * (leaves > 1 ? 1 : 0);
+                    EXPECT_EQ(plan.waiting_floats, static_cast<size_t>(tiles * 128 * plan.tile_columns));
+                }
+}
+
+TEST(StepOnGpu, SaysThatAStepMustBeRefused) {
+    HW4_SKIP_WITHOUT_GPU();
+    const Tokens tokens{1, 1, {0}, {1}};
+    const std::unique_ptr<Machine> gpu = make_gpu();
+    for (const float bad : {NAN, static_cast<float>(HUGE_VAL), 1e7f})
+        for (size_t at = 0; at < 3; ++at) {
+            Floats logits(200, 0.5f);
+            logits[at] = bad;
+            const Owned<float> on_gpu = gpu->floats(logits.size());
+            gpu->put(on_gpu.get(), logits.data(), logits.size());
+            EXPECT_FALSE(std::isfinite(gpu->cross_entropy(on_gpu.get(), tokens, 200, 1)[0])) << bad << at;
+        }
+}
+
+// Losses and norms of five steps, and the parameters after them.
+Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, std::vector<double>& said) {
+    test::TemporaryFolder folder;
+    test::write_file(folder / "t", test::small_text());
+    const TokenFile text(folder / "t", 16, settings);
+    Trainer trainer(machine, settings, micro_batch);
+    test::draw_all(machine, trainer, settings.seed);
+    for (int64_t t = 1; t <= 5; ++t) {
+        const StepResult result = trainer.step(
+            t, [&](int64_t first, int64_t count) { return text.sequences(settings, t - 1, first, count); });
+        said.insert(said.end(), {result.loss, result.norm});
+    }
+    Floats parameters(trainer.parameters().floats);
+    machine.get(parameters.data(), trainer.weights(), parameters.size());
+    return parameters;
+}
+
+TEST(StepOnGpu, TrainsToTheParametersOfTheCpu) {
+    HW4_SKIP_WITHOUT_GPU();
+    Configuration tiny = test::small_settings();
+    tiny.model = {64, 256, 2, 4, 256};
+    tiny.batch = 4;
+    tiny.context = 64;
+    for (const Configuration& settings : {test::small_settings(), tiny}) {
+        std::vector<double> said;
+        const Floats expected = trained(*make_cpu(0), settings, 8, said);
+        for (const int64_t micro_batch : {1, 8}) {
+            std::vector<double> also_said;
+            EXPECT_EQ(trained(*make_gpu(), settings, micro_batch, also_said), expected) << micro_batch;
+            EXPECT_EQ(also_said, said);
+        }
+    }
+}
+
+} // namespace
+} // namespace hw4::step
