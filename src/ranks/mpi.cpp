@@ -52,17 +52,30 @@ public:
 
     void all_to_all(const float* values, const std::vector<Piece>& to, float* received,
                     const std::vector<Piece>& from) override {
-        // What is sent may begin beyond an int.
+        // What is sent may begin beyond an int, and its pieces may lie farther apart than an int reaches.
         const size_t base = std::min_element(to.begin(), to.end(), begins_before)->first;
-        const Places sent(moved_by(base, to));
+        std::vector<Piece> sent = moved_by(base, to);
+        const float* start = values + base;
+        std::vector<float> together;
+        if (!std::all_of(sent.begin(), sent.end(), ends_within_int)) {
+            for (Piece& piece : sent) {
+                const float* const numbers = start + piece.first;
+                piece.first = together.size();
+                together.insert(together.end(), numbers, numbers + piece.count);
+            }
+            start = together.data();
+        }
+        const Places places(sent);
         const Places got(from);
-        MPI_Alltoallv(values + base, sent.counts.data(), sent.firsts.data(), MPI_FLOAT, received, got.counts.data(),
+        MPI_Alltoallv(start, places.counts.data(), places.firsts.data(), MPI_FLOAT, received, got.counts.data(),
                       got.firsts.data(), MPI_FLOAT, MPI_COMM_WORLD);
     }
 
     void all_gather(float* values, const std::vector<Piece>& pieces) override {
         const size_t base = std::min_element(pieces.begin(), pieces.end(), begins_before)->first;
-        const Places places(moved_by(base, pieces));
+        const std::vector<Piece> moved = moved_by(base, pieces);
+        if (!std::all_of(moved.begin(), moved.end(), ends_within_int)) return broadcast_each(values, pieces);
+        const Places places(moved);
         MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values + base, places.counts.data(), places.firsts.data(),
                        MPI_FLOAT, MPI_COMM_WORLD);
     }
@@ -87,7 +100,19 @@ public:
     }
 
 private:
+    // For pieces that are too many numbers for one call.
+    static void broadcast_each(float* values, const std::vector<Piece>& pieces) {
+        for (size_t rank = 0; rank < pieces.size(); ++rank)
+            for (size_t done = 0; done < pieces[rank].count; done += kMostFloats)
+                MPI_Bcast(values + pieces[rank].first + done,
+                          static_cast<int>(std::min(pieces[rank].count - done, kMostFloats)), MPI_FLOAT,
+                          static_cast<int>(rank), MPI_COMM_WORLD);
+    }
+
     static bool begins_before(const Piece& a, const Piece& b) { return a.first < b.first; }
+    static bool ends_within_int(const Piece& piece) {
+        return piece.first + piece.count <= static_cast<size_t>(std::numeric_limits<int>::max());
+    }
     static std::vector<Piece> moved_by(size_t base, std::vector<Piece> pieces) {
         for (Piece& piece : pieces) piece.first -= base;
         return pieces;
