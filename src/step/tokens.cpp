@@ -39,12 +39,13 @@ void TokenFile::read(const std::string& name) {
     OpenFile file = open_input(name);
     size_t step = S_ISREG(file.status.st_mode) ? stored_bytes(file) + 1 : kPipeStep; // the end is found by one more
     PlainSource source(path_, std::move(file));
-    for (size_t got = step; got == step; step = std::max(kPipeStep, bytes_.size())) {
+    while (true) {
         const size_t before = bytes_.size();
         bytes_.resize(before + step);
-        got = source.read(bytes_.data() + before, step);
+        const size_t got = source.read(bytes_.data() + before, step);
         bytes_.resize(before + got);
-        if (got < step) break;
+        if (got < step) return;
+        step = std::max(kPipeStep, bytes_.size());
     }
 }
 

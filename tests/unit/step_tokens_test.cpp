@@ -1,8 +1,10 @@
 #include "src/step/tokens.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "src/io/npy.h"
@@ -60,6 +62,16 @@ TEST_F(StepTokens, AreTheSameInEveryForm) {
         EXPECT_EQ(other.crc32(), plain.crc32());
         EXPECT_EQ(other.sequences(settings_, 0, 0, 1).inputs, sequence.inputs);
     }
+}
+
+TEST_F(StepTokens, ComeThroughAPipeToTheLast) {
+    const std::string bytes((size_t{40} << 20) + 2, '\0'); // longer than what is read at a time, and twice that
+    const std::string pipe = folder_ / "pipe";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    std::thread writer([&] { test::write_file(pipe, bytes); });
+    const TokenFile text(pipe, 16, settings_);
+    writer.join();
+    EXPECT_EQ(text.count(), (20 << 20) + 1);
 }
 
 TEST_F(StepTokens, RefusesWhatIsNoText) {
