@@ -51,15 +51,19 @@ public:
         in_order_ = output_ && !output_->file().random_access();
     }
 
-    // The lines of steps 1 to `step` of an earlier run. What is no such line ends them.
+    // Keeps the lines of steps 1 to `step` of an earlier run, up to the first other line. Throws Error (no_input,
+    // io_error) where the old file cannot be read: the next save would lose its lines.
     void keep_lines(const std::string& name, int64_t step) {
         if (!output_ || in_order_) return;
         std::ifstream old(name);
+        if (!old.is_open() && status_of(name, ExitCode::no_input))
+            throw Error(ExitCode::no_input, name + ": " + with_errno("cannot open"));
         int64_t kept = 0;
         for (std::string line; kept < step && std::getline(old, line); ++kept) {
             if (line.rfind(start_of(kept + 1), 0) != 0) break;
             text_ += line + '\n';
         }
+        if (old.bad()) throw Error(ExitCode::io_error, name + ": " + with_errno("cannot read"));
     }
 
     void add(int64_t step, const StepResult& result) {
@@ -91,6 +95,8 @@ private:
 };
 
 RunFiles files_of(const TrainingRequest& request) {
+    if (is_standard_stream(request.checkpoint))
+        usage_error("CHECKPOINT '-': a checkpoint is replaced as a whole, need a plain file");
     refuse_stream(request.checkpoint, "a checkpoint is replaced as a whole");
     RunFiles files;
     files.add_input(request.tokens);
@@ -219,7 +225,7 @@ private:
         });
     }
 
-    // Of the parameters (0), of m (1) or of v (2), from where on this rank has them.
+    // The parameters (0), m (1) or v (2), from the first number that this rank has.
     float* array(size_t index) { return index == 0 ? trainer_->weights() : index == 1 ? trainer_->m() : trainer_->v(); }
     Piece held(size_t index) const { return index == 0 ? Piece{0, trainer_->parameters().floats} : trainer_->shard(); }
 
@@ -254,7 +260,7 @@ private:
         output_->save();
     }
 
-    // The first rank names some numbers, and every rank gives those of them that it has, until none are asked for.
+    // The first rank asks for a range, and every rank sends the part that it has. An empty request is the last one.
     void ask_for_numbers(size_t index, size_t first, float* to, size_t count) {
         const std::string wanted = Parcel().put(index).put(first).put(count).bytes();
         ranks_.exchange(wanted);

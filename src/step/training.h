@@ -39,9 +39,9 @@ TrainingRequest parse_training(int argc, char** argv, const std::vector<CommandO
 // `more`: what --help says of these options, as lines.
 std::string training_help(const std::string& program, const std::string& more);
 
-// Called by all ranks, of which the first says and writes what comes of it. `threads` draw the initial weights. Throws
-// Error, AgreedError where there are several ranks: after each failure CHECKPOINT and LOG are as the last save left
-// them.
+// Called by all ranks. The first rank prints the lines and writes the files. `threads` draw the initial weights. Throws
+// Error, AgreedError where there are several ranks: after each failure CHECKPOINT is as the last save left it, and so
+// is LOG, or it has the lines of the save that failed too.
 void run_training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
                   const std::function<std::unique_ptr<Machine>()>& make_machine);
 

@@ -215,6 +215,9 @@ class BadInputTest(TrainTest):
         self.assertEqual(text.read_bytes(), TEXT.read_bytes())
         self.assertIn("would overwrite", self.refused(USAGE, *SMALLER, "--log", self.folder / "new", checkpoint="new"))
         self.assertIn("need a plain file", self.refused(USAGE, *SMALLER, checkpoint="/dev/null"))
+        done = run("hw4", "train", *SMALLER, TEXT, "-")
+        self.assertEqual(done.stderr, "hw4: CHECKPOINT '-': a checkpoint is replaced as a whole, need a plain file; "
+                                      "see --help\n")
 
     def test_gpu_gives_the_bytes_of_the_cpu_or_is_refused(self):
         hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
