@@ -123,7 +123,7 @@ StepRequest parse_step(int argc, char** argv) {
     if ((request.micro_batch & (request.micro_batch - 1)) != 0)
         refuse_value("micro_batch", std::to_string(request.micro_batch), "a power of two");
     if (request.device == Device::gpu && request.action == Action::run)
-        throw Error(ExitCode::no_gpu, "step computes on the CPU: it has no kernels for a GPU yet");
+        throw Error(ExitCode::no_gpu, "bench step measures the CPU alone, need --device cpu or auto");
     request.device = Device::cpu;
     if (preset != nullptr) {
         if (request.models.empty()) models(preset->model);
