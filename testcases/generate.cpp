@@ -3,7 +3,7 @@
 //     generate NAME FILE                                        a case of cases.tsv
 //     generate --shape B,N,d --seed S [--kind K] [--heads H,K] [--keys N] [--causal] [--window W] [--scale X]
 //              [--backward] [--element E] [--long] FILE
-//     generate --tokens N --seed S [--vocabulary V] FILE        a text for hw4 train
+//     generate --tokens N [--seed S] [--vocabulary V] FILE      a text for hw4 train
 //
 // FILE - is standard output.
 #include <getopt.h>

@@ -40,7 +40,7 @@ public:
     MeasuredMachine(std::unique_ptr<step::Machine> machine, size_t most)
         : machine_(std::move(machine)), memory_(most) {}
 
-    // Of all that was computed since begin_step().
+    // Since begin_step().
     struct Seconds {
         std::array<double, std::size(kStepOperations)> of_operation{};
         std::array<double, std::size(kStepPhases)> of_phase{};

@@ -36,11 +36,11 @@ struct StepRow {
     std::string kernel;
     size_t parameters = 0;
     size_t calls = 0; // that add up gradients
-    // Of every step that is timed, the slowest rank's.
+    // The slowest rank's, for each timed step.
     std::vector<double> seconds;
     std::vector<double> communicating; // in calls, waiting for other ranks among it
     std::vector<double> of_phase[std::size(kStepPhases)];
-    // Of the first rank.
+    // The first rank's.
     double of_operation[std::size(kStepOperations)] = {}; // the mean
     // Bytes of the first rank: what they are for, and the most that was in use up to a moment.
     size_t parameter_bytes = 0;

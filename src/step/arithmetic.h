@@ -9,8 +9,8 @@
 //               dX = K-SUM over outputs of fused(dy, w, .), the matrices of one input as one: q, k, v; gate, up.
 //               dW = TOKEN-SUM of fused(dy, x, .).
 //   RMSNorm     s = ROW-SUM fused(x, x, .); r = 1 / sqrt(fused(s, 1/width, eps)); y = (x * r) * gain.
-//               h = dy * gain; s = ROW-SUM fused(h, x, .); k = ((r * r) * s) * (1/width); dX = dX + r * fused(-x, k,
-//               h). dgain = TOKEN-SUM fused(dy, x * r, .).
+//               h = dy * gain; s = ROW-SUM fused(h, x, .); k = ((r * r) * s) * (1/width);
+//               dX = dX + r * fused(-x, k, h). dgain = TOKEN-SUM fused(dy, x * r, .).
 //   RoPE        columns 2i and 2i + 1 of q and k by rotate() (src/contracts/rope.h); backward with the negative sine.
 //   attention   contract f32 (src/contracts/f32/), causal, forward and backward, each sequence and head for itself.
 //   SwiGLU      q = sigmoid(u); h = (u * q) * v; dv = dh * (u * q); du = (dh * v) * (q * fused(u, 1 - q, 1)).
@@ -18,9 +18,8 @@
 //               w = e^z / 2^M, no w below about 2^-120; l = ROW-SUM of w, added;
 //               loss = ln2 * (M + log2(l)) - z_y in doubles; dz = (w * (1 / l) - [is y]) * share, share = 1 / (tokens
 //               of the global batch). A sequence's losses are added in doubles, ascending; sequences by tree_sum().
-//   clip        n2 = the doubles' sum of squares (orders.h), tensors in order; factor = min(1, most / (sqrt(n2) +
-//   1e-6))
-//               in doubles, rounded once to a float.
+//   clip        n2 = the doubles' sum of squares (orders.h), tensors in order;
+//               factor = min(1, most / (sqrt(n2) + 1e-6)) in doubles, rounded once to a float.
 //   AdamW       g = g * factor, also where the factor is 1; then adamw() below. Its coefficients are computed in
 //               doubles by + - * / sqrt alone and rounded once.
 //
@@ -171,7 +170,7 @@ inline double whole_power(double base, int64_t exponent) {
     return power;
 }
 
-// Of step t = 1, 2, ...
+// The coefficients of step t = 1, 2, ...
 inline Adam adam_of(const AdamSettings& of, int64_t t, float clip) {
     return {static_cast<float>(1 - of.beta1),
             static_cast<float>(of.beta2),

@@ -53,7 +53,7 @@ std::vector<Bucket> buckets_of(const Parameters& parameters, size_t bytes);
 // Each rank's shard of so many floats, a multiple of kSegment.
 std::vector<Piece> shards_of(size_t floats, int ranks);
 
-// Of a range those that the shard has.
+// The part of a range that is in the shard.
 Piece in_shard(const Piece& shard, const Piece& range);
 
 // This rank's, of what it updates; nothing where the optimizer is not sharded.

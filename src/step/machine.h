@@ -1,5 +1,6 @@
-// The operations of a training step, on the memory of whatever computes them: plain loops (reference.cpp, for seq), or
-// the processor's threads and vector units (cpu.cpp). arithmetic.h and orders.h define every rounding of them.
+// The operations of a training step, on the memory of whatever computes them: plain loops (reference.cpp, for seq), the
+// processor's threads and vector units (cpu.cpp), or a GPU (gpu/machine.cu). arithmetic.h and orders.h define every
+// rounding of them.
 //
 // A micro-batch has `sequences` sequences of `context` tokens; its rows are sequences * context, sequence after
 // sequence. Matrices lie row by row without gaps.

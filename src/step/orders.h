@@ -5,12 +5,10 @@
 //              the sum is +0 plus the leaves in order.
 //   TOKEN-SUM  a leaf is one sequence: +0 plus its chains of 32 tokens in order. Leaves are added in a binary tree over
 //              the sequence's index in the global batch: 2i and 2i + 1 first; where one is missing, the other is the
-//              node. So an aligned block of 2^n sequences is one subtree, whoever computes it.
-//   ROW-SUM    segments of 1024 columns. In a segment column e belongs to chain e mod 128, chains ascend from +0; lane
-//   l
-//              is (c[4l] + c[4l+1]) + (c[4l+2] + c[4l+3]); the 32 lanes are added by halves, l and l + 16, then 8, 4,
-//              2,
-//              1. The sum is +0 plus the segments in order.
+//              node. So an aligned block of 2^n sequences is one subtree on any rank.
+//   ROW-SUM    segments of 1024 columns. In a segment column e belongs to chain e mod 128, chains ascend from +0;
+//              lane l is (c[4l] + c[4l+1]) + (c[4l+2] + c[4l+3]); the 32 lanes are added by halves, l and l + 16,
+//              then 8, 4, 2, 1. The sum is +0 plus the segments in order.
 //   squares    of a tensor: the float ROW-SUM of fused(g, g, .) for every 1024 elements, then of these floats, as
 //              doubles, a ROW-SUM in doubles. Tensors are added in order, from +0.
 //

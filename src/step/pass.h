@@ -56,7 +56,7 @@ private:
     std::vector<Layer> layers_;
     Owned<float> rope_, last_, last_input_, last_factors_, logits_; // the last norm's and the head's
     Owned<float> dx_, narrow_, wide_, hidden_;                      // gradients on their way
-    // Of the micro-batch at hand:
+    // For the current micro-batch:
     const Tokens* tokens_ = nullptr;
     const float* parameters_ = nullptr;
     float* gradient_ = nullptr;

@@ -66,7 +66,7 @@ HW4_FMA_CLONES void swiglu_back_row(const float* u, const float* v, const float*
     }
 }
 
-// By lanes, since a compiler keeps the order of comparisons too, which a maximum does not need.
+// First the maximum of each lane: a compiler keeps the order of comparisons, which a maximum does not need.
 HW4_INLINE float largest_of(const float* z, int64_t count) {
     constexpr int64_t kLanes = 64;
     float lanes[kLanes];

@@ -6,16 +6,13 @@
 //            from one tile to the next. A factor that lies along the terms is transposed on the way, by copies of 4
 //            bytes; rows of shared memory are 4 floats longer than a tile, so that these copies meet all banks.
 //            Terms that are not there are zeros.
-//   Threads  8 warps, 4 down and 2 across. A thread has 8 rows and 6, 8 or 12 columns, in pieces of 4 that lie apart,
-//   so
-//            that lanes which differ in one bit read the same address.
+//   Threads  8 warps, 4 down and 2 across. A thread has 8 rows and 6, 8 or 12 columns, in pieces of 4 that lie
+//            apart, so that lanes which differ in one bit read the same address.
 //   Sums     A chain is formed in one set of registers and added to its leaf in another. Leaves that wait for their
-//   turn
-//            stand in memory of the block, a stack that is never deeper than the tree. `apart`: each unit is a leaf of
-//            a tile, for matrices with too few tiles for the GPU; add_leaves then adds a tile's leaves.
+//            turn stand in memory of the block, a stack that is never deeper than the tree. `apart`: each unit is a
+//            leaf of a tile, for matrices with too few tiles for the GPU; add_leaves then adds a tile's leaves.
 //   Order    of the 8 x 12 products of a term: back and forth, so that one factor stays from one to the next. It
-//   decides
-//            which registers meet in an instruction, and no bytes.
+//            decides which registers meet in an instruction, and no bytes.
 #pragma once
 
 #include "src/gpu/common/shared_memory.cuh"

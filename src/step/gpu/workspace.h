@@ -9,7 +9,7 @@ class Workspace {
 public:
     explicit Workspace(cudaStream_t stream) : stream_(stream) {}
 
-    // Of any content, until the next call. Throws Error (out_of_memory).
+    // Memory of undefined content, valid until the next call. Throws Error (out_of_memory).
     template <class T>
     T* of(size_t count) {
         if (!memory_.holds(1, count * sizeof(T))) {
