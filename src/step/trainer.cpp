@@ -98,8 +98,9 @@ StepResult Trainer::finish(int64_t t, double loss, const float* gradient) {
     refuse_infinite(t, "gradient's norm", result.norm);
     const AdamSettings of{learning_rate_of(settings_, t), settings_.beta1, settings_.beta2, settings_.eps,
                           settings_.weight_decay};
-    machine_.adamw(weights_.get() + shard_.first, gradient + shard_.first, m_.get(), v_.get(), shard_.count,
-                   adam_of(of, t, clip_factor(squares, settings_.clip)));
+    const Adam adam = adam_of(of, t, clip_factor(squares, settings_.clip));
+    refuse_infinite(t, "learning rate / (1 - beta1^t)", adam.step); // 0 times it would be a NaN
+    machine_.adamw(weights_.get() + shard_.first, gradient + shard_.first, m_.get(), v_.get(), shard_.count, adam);
     return result;
 }
 

@@ -254,7 +254,9 @@ class BadInputTest(TrainTest):
                 (BAD_DATA, ("--resume", "--steps", "7"), TEXT, "is of steps 6, and the options ask for 7"),
                 (BAD_DATA, ("--resume", "--seed", "2"), TEXT, "is of seed 1, and the options ask for 2"),
                 (BAD_DATA, ("--resume",), other, "is of a text of 20000 tokens with CRC-32 "),
-                (BAD_DATA, (*six, "--learning-rate", "1e30", "--clip", "1e30"), TEXT, "is not a finite number")):
+                (BAD_DATA, (*six, "--learning-rate", "1e30", "--clip", "1e30"), TEXT, "is not a finite number"),
+                (BAD_DATA, (*six, "--learning-rate", "1e30", "--beta1", "0.9999999999999999"), TEXT,
+                 "step 1: the learning rate / (1 - beta1^t) is not a finite number")):
             with self.subTest(says=says):
                 self.assertIn(says, self.refused(code, *options, "--log", log, text=text))
                 self.assertEqual(path.read_bytes(), good)
