@@ -269,6 +269,7 @@ class GenerateTest(LongHeaderTest):
         for args in (("--heads", "0"), ("--heads", "4,3"), ("--heads", "4,8"), ("--heads", "4,2,1"), ("--heads", ""),
                      ("--heads", "4,"), ("--heads", "-4"), ("--keys", "0"), ("--keys", ""), ("--keys", "2147483648"),
                      ("--heads", "2147483647", "--keys", "2147483647"), ("--value-dim", "0"), ("--value-dim", ""),
+                     ("--value-dim", "65537"),
                      ("--lengths", "0"), ("--lengths", "5"), ("--lengths", "4,4,4"), ("--lengths", ""), ("--causal=1",), ("--long=1",)):
             with self.subTest(args=args):
                 done = run("generate", *shaped, *args, path)
