@@ -120,6 +120,9 @@ void parse_value_dim(const std::string& text, Problem& problem) {
     const auto columns = whole_number(text, 1, std::numeric_limits<int32_t>::max());
     if (!columns) usage_error("value-dim '" + text + "': need a whole number from 1");
     problem = problem.of_columns(problem.key_dim(), *columns);
+    if (problem.is_padded() && problem.dim > kMostPadded)
+        usage_error("value-dim '" + text + "': need d = " + std::to_string(problem.key_dim()) + ", or both at most " +
+                    std::to_string(kMostPadded));
 }
 
 // L, or L,M,...: of the first batches; the last one is that of all further ones too.

@@ -124,6 +124,15 @@ void refuse_other_operation(const std::string& path, const CaseHeader& header, S
     if (meant == &kBackward) bad_data(path, "has four matrices a batch: meant for --backward?");
 }
 
+constexpr Wide kMostBytes = static_cast<Wide>(std::numeric_limits<int64_t>::max());
+
+// Whether an int64 counts the bytes of the case's rows in memory. Where d and d_v differ, rows have more columns there
+// than in files. All inputs and outputs together have at most 32 bytes for a column of a row.
+bool fits_memory(const Problem& problem) {
+    const Wide rows = Wide(problem.batches) * Wide(problem.heads) * Wide(std::max(problem.queries, problem.keys));
+    return !problem.is_padded() || rows * Wide(problem.dim) * 32 <= kMostBytes;
+}
+
 void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHeader& h, StoredSize stored, bool gzip) {
     const Wide expected = file_bytes(h);
     const auto got = static_cast<Wide>(stored.bytes);
@@ -137,11 +146,7 @@ void refuse_wrong_size(const std::string& path, const Bytes& start, const CaseHe
     const bool may_be_wider = h.form != HeaderForm::npy && h.problem.element == Element::float32;
     if (wrong && may_be_wider && expected < got && got - expected == expected - h.bytes)
         bad_data(path, "has float64 numbers (its size fits " + describe(h) + "); need float32");
-    // Rows may have more columns in memory than in the file.
-    const Wide in_memory = Wide(h.problem.is_padded() ? h.problem.dim : 0) * Wide(h.problem.batches) *
-                           Wide(h.problem.heads) * Wide(std::max(h.problem.queries, h.problem.keys)) * 32;
-    const auto most = static_cast<Wide>(std::numeric_limits<int64_t>::max());
-    if (expected > most || in_memory > most)
+    if (expected > kMostBytes || !fits_memory(h.problem))
         bad_data(path, needs + (stored.known ? ", file has " + std::to_string(stored.bytes) : ""));
     if (!stored.known) return;
     if (gzip) {
@@ -199,8 +204,10 @@ CaseReader::CaseReader(const std::vector<std::string>& arrays) : size_checked_(t
     }
     header_ = parse_npy_headers(headers);
     const Wide all = file_bytes(header_);
-    if (all > static_cast<Wide>(std::numeric_limits<int64_t>::max()))
-        bad_data(path_, "need " + decimal(all) + " bytes, more than any file has");
+    if (all > kMostBytes) bad_data(path_, "need " + decimal(all) + " bytes, more than any file has");
+    if (!fits_memory(problem()))
+        bad_data(path_, "have rows that need " + std::to_string(problem().dim) +
+                            " columns each in memory, more bytes than any memory has");
     for (size_t i = 0; i < files_.size(); ++i) {
         const Operand& operand = problem().operation->inputs[i];
         const size_t bytes =

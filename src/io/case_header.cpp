@@ -24,8 +24,6 @@ static_assert(sizeof(ShortHeader) == kShortHeaderBytes && sizeof(LongHeader) == 
 enum Field : size_t { kVersion, kOperation, kMask, kElement, kB, kHeads, kKvHeads, kNq, kNk, kD, kDv, kWindow, kScale };
 constexpr size_t kLengths = kScale + 2; // the scale is a double
 constexpr size_t kFirstUnused = kLengths + 1;
-// Of d and d_v where they differ: rows get zeros as soon as they are read, and a pipe's header may claim anything.
-constexpr int32_t kMostPadded = 1 << 16;
 constexpr const char* kFieldNames[] = {"version",         "operation", "mask", "element", "B",   "heads",
                                        "key-value heads", "N_q",       "N_k",  "d",       "d_v", "window"};
 

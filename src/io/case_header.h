@@ -1,14 +1,14 @@
 // What a case file begins with.
 //
 // Version 1, the course's: int32 B, N, d; no mask, one head, as many keys as queries. Then float32 Q, K, V of each
-// batch: forward; or, for who is told that it is that, Q, K, V, dO: backward. The file does not say which.
+// batch: forward; or, where --backward asks for it, Q, K, V, dO. The file does not say which.
 //
 // Version 2 says what it is, in 16 int32: -2 (no B is negative); operation (0 forward, 1 backward); mask (0 none, 1
 // causal); element (0 float32, 1 bf16, 2 fp16); B; heads; key-value heads, which divide the heads; N_q; N_k; d; d_v;
-// window, in keys (0: none), with the causal mask alone; scale, a float64 in two fields (0:
-// 1/sqrt(d)); 1 where lengths follow the header, one
-// int32 for each batch: how many of its N_k rows of K and V are its keys; 0. Then for each batch every operand of the
-// operation, in its order, as [heads][rows][d], V and what is shaped as O with d_v columns.
+// window, in keys (0: none), with the causal mask alone; scale, a float64 in two fields (0: 1/sqrt(d)); lengths (0 or
+// 1); 0. With lengths 1, an int32 for each batch follows the header: how many of its N_k rows of K and V are its keys.
+// Then for each batch every operand of the operation, in its order, as [heads][rows][d], V and what is shaped as O with
+// d_v columns.
 //
 // Or NumPy's header (npy.h), of an array of shape (B, 3, N, d): what version 1 says. Or one for each operand.
 //
@@ -26,6 +26,9 @@ using Bytes = std::vector<unsigned char>;
 
 constexpr size_t kShortHeaderBytes = 12; // of version 1, and what tells the version
 constexpr size_t kLongHeaderBytes = 64;  // of version 2
+
+// Of d and d_v where they differ: rows get zeros as soon as they are read, and a pipe's header may claim anything.
+constexpr int32_t kMostPadded = 1 << 16;
 
 // How long the header is that begins so.
 size_t header_bytes(const Bytes& start);

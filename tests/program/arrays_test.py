@@ -232,6 +232,9 @@ class RefusalTest(ArraysTest):
         for name in "qkv":
             self.spoil(name, npy_header((2**31 - 1,) * 4))
         self.assert_refused(BAD_DATA, rf"need {12 * (2**31 - 1)**4} bytes, more than any file has", *self.three, self.out)
+        for name, shape in (("q", (1, 1, 2**30, 1)), ("k", (1, 1, 1, 1)), ("v", (1, 1, 1, 2**30))):
+            self.spoil(name, npy_header(shape))
+        self.assert_refused(BAD_DATA, rf"rows that need {2**30} columns each in memory", *self.three, self.out)
 
     def test_numbers_that_are_refused(self):
         path = self.dir / "v.npy"

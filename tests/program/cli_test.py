@@ -960,6 +960,12 @@ class ManyCasesTest(CliTest):
                 self.assertEqual({path.name for path in self.dir.glob("*.out")}, {out.name for _, out in good})
                 self.assertEqual(self.temporaries(), [])
 
+    def test_a_failed_case_leaves_an_old_output(self):
+        pairs = [self.case("a", counting(2, 3, 4)), self.case("b", spoiled(2, 3, 4, 1, "Q", 0, 0, math.inf))]
+        pairs[1][1].write_bytes(OLD_OUTPUT)
+        self.assertEqual(hw4(*itertools.chain(*pairs)).returncode, BAD_DATA)
+        self.assertEqual(pairs[1][1].read_bytes(), OLD_OUTPUT)
+
     def test_bad_lines(self):
         pair = self.case("a", counting(2, 3, 4))
         line = "{} {}".format(*pair)

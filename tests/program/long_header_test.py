@@ -222,6 +222,15 @@ class RefusedTest(LongHeaderTest):
                 self.refused(gzip.compress(good()[:-missing]),
                              rf"expected {size} bytes, got {size - missing}: ends in {where}$")
 
+    def test_products_that_overflow(self):
+        """In files, and in memory, where rows have the larger of d and d_v."""
+        large = 2**31 - 1
+        for sizes in ({"B": large, "heads": large, "kv_heads": large, "N_q": large, "N_k": large, "d": large},
+                      {"B": 1 << 30, "heads": 1 << 29, "kv_heads": 1 << 29, "N_q": 2, "N_k": 1, "d": 2}):  # 2^64 bytes
+            self.refused(header(**sizes, d_v=sizes["d"]), rf"needs {64 + data_bytes(**sizes)} bytes.*file has 64$")
+        self.refused(header(B=1 << 20, heads=1, kv_heads=1, N_q=1 << 30, N_k=1, d=1, d_v=1 << 16),
+                     r"needs \d+ bytes.*file has 64$")
+
     def test_what_a_contract_does_not_compute(self):
         content = self.generated((2, 4, 2, 33, 33, 7), "--backward").read_bytes()
         for data in (content, gzip.compress(content)):
@@ -260,6 +269,7 @@ class GenerateTest(LongHeaderTest):
         for args in (("--heads", "0"), ("--heads", "4,3"), ("--heads", "4,8"), ("--heads", "4,2,1"), ("--heads", ""),
                      ("--heads", "4,"), ("--heads", "-4"), ("--keys", "0"), ("--keys", ""), ("--keys", "2147483648"),
                      ("--heads", "2147483647", "--keys", "2147483647"), ("--value-dim", "0"), ("--value-dim", ""),
+                     ("--value-dim", "65537"),
                      ("--lengths", "0"), ("--lengths", "5"), ("--lengths", "4,4,4"), ("--lengths", ""), ("--causal=1",), ("--long=1",)):
             with self.subTest(args=args):
                 done = run("generate", *shaped, *args, path)
