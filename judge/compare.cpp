@@ -178,7 +178,7 @@ struct Findings {
     std::optional<Difference> largest[kMostOutputs]; // of each
 };
 
-// Of all outputs.
+// How many values all outputs have.
 size_t values_of(const Problem& problem) {
     return problem.file_bytes(problem.operation->outputs) / bytes_of(problem.element);
 }

@@ -13,7 +13,7 @@ namespace hw4::bench {
 
 class Baseline {
 public:
-    // Of an implementation, or of a kernel that was asked for by name. Empty: rows have no ratios.
+    // The name of an implementation, or of a kernel that was asked for. Empty: rows have no ratios.
     explicit Baseline(std::string name) : name_(std::move(name)) {}
 
     // Sets the row's ratios: the baseline's median time over its own. The baseline was measured before it.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMostRows = 16; // of a head of keys, on average
 
-// Of the keys that a block's rows see.
+// Where the first segment begins of which the block's rows see a key.
 int64_t first_key_of(const RowBlock& block) { return block.from(0) / kSegmentKeys * kSegmentKeys; }
 int64_t parts_of(const RowBlock& block) {
     return (block.sees(block.rows - 1) - first_key_of(block) + kPartKeys - 1) / kPartKeys;

@@ -27,7 +27,8 @@ using Bytes = std::vector<unsigned char>;
 constexpr size_t kShortHeaderBytes = 12; // of version 1, and what tells the version
 constexpr size_t kLongHeaderBytes = 64;  // of version 2
 
-// Of d and d_v where they differ: rows get zeros as soon as they are read, and a pipe's header may claim anything.
+// The most columns where d and d_v differ: rows get zeros as soon as they are read, and a pipe's header may claim any
+// number.
 constexpr int32_t kMostPadded = 1 << 16;
 
 // How long the header is that begins so.

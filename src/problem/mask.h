@@ -58,8 +58,8 @@ HW4_INLINE int64_t blind_queries(Mask mask, int64_t queries, int64_t keys) {
     return mask == Mask::none || queries < keys ? 0 : queries - keys;
 }
 
-// Of a query and a key that it sees. A double, since there may be more than 2^63. The keys that a window hides are
-// those that the causal mask leaves without the last ones, as many as the window has.
+// The number of pairs of a query and a key that it sees. A double, since there may be more than 2^63. A window of W
+// keys hides the pairs that the causal mask would leave without the last W keys.
 inline double visible_pairs(Mask mask, int64_t queries, int64_t keys, int64_t window = 0) {
     if (window > 0)
         return visible_pairs(mask, queries, keys) - (keys > window ? visible_pairs(mask, queries, keys - window) : 0);
