@@ -74,7 +74,7 @@ std::string help_text() {
            "  --passes NAME           forward, backward, forward_backward; default: all\n"
            "with one value, not a list:\n"
            "  --relative-to NAME      one more column for each pass: how many times as fast as this implementation\n"
-           "                          (or kernel of --kernel), which is measured too\n"
+           "                          (or kernel of --kernel), which is measured too, before the others\n"
            "  --shape B,N,d           in the place of all sizes; also B,H,N,d, or a case of the course such as t28.\n"
            "                          May be repeated\n"
            "  --kv_heads N            heads of K and V, which divide the others; default as many\n"
