@@ -114,8 +114,12 @@ struct LogitUnit {
     float bias;
     float floor; // a logit below it weighs as if it were this
 
-    // A NaN stays one, and makes the row's sum a NaN.
-    HW4_INLINE float weight(float z) const { return exp_scaled(z < floor ? floor : z, bias); }
+    // A NaN stays one, and makes the row's sum a NaN. exp_scaled() alone would not do: the bits of a GPU's NaN give a
+    // finite number when an exponent is added to them.
+    HW4_INLINE float weight(float z) const {
+        const float weight = exp_scaled(z < floor ? floor : z, bias);
+        return z != z ? z : weight;
+    }
 };
 
 HW4_INLINE LogitUnit logit_unit(float largest) {
