@@ -20,6 +20,7 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("HW4_BIN") or ROOT).resolve()
 BUILD = Path(os.environ.get("HW4_BUILD") or ROOT / "build").resolve()
+LIBRARY = str((BUILD if BIN == ROOT else BIN) / "libhw4.so")
 NO_GPU, WRONG_USAGE = 69, 64
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge"), str(ROOT / "profile")]
 
@@ -136,7 +137,8 @@ class OtherCommands(unittest.TestCase):
     @needs_torch
     def test_beside(self):
         sys.path.insert(0, str(ROOT / "python"))
-        from hw4 import neighbours
+        with mock.patch.dict(os.environ, HW4_LIBRARY=LIBRARY):
+            from hw4 import neighbours
         for run in STEPS["beside"].cells["runs"]:
             lists = [word for name in ("contracts", "peers", "cells") for word in (f"--{name}", *run[name])]
             others = [word for name in ("dtype", "passes", "regime") for word in (f"--{name}", run[name])]
@@ -285,11 +287,10 @@ class WithGpu(Workplace):
     @needs_torch
     def test_neighbours(self):
         """python -m hw4.neighbours, the one program that takes PyTorch's times."""
-        library = (BUILD if BIN == ROOT else BIN) / "libhw4.so"
         path = filter(None, (str(ROOT / "python"), os.environ.get("PYTHONPATH")))
         done = subprocess.run([sys.executable, "-m", "hw4.neighbours", "--rounds", "1", "--cells", "1,4,256,64",
                                "--json", self.dir / "rows.json"], stdout=subprocess.DEVNULL,
-                              env={**os.environ, "HW4_LIBRARY": str(library), "PYTHONPATH": os.pathsep.join(path)})
+                              env={**os.environ, "HW4_LIBRARY": LIBRARY, "PYTHONPATH": os.pathsep.join(path)})
         if done.returncode == NO_GPU:
             self.skipTest("PyTorch finds no GPU")
         self.assertEqual(done.returncode, 0)
