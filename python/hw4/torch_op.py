@@ -41,6 +41,8 @@ def _rows(tensor):
 def _require_same(tensors):
     first = tensors[0]
     for tensor in tensors[1:]:
+        if not isinstance(tensor, Tensor):
+            raise TypeError("need torch tensors alone or numpy arrays alone")
         if tensor.dtype != first.dtype or tensor.device != first.device:
             raise ValueError("tensors of one dtype on one device are needed, got " +
                              ", ".join(f"{t.dtype} on {t.device}" for t in tensors))
@@ -356,6 +358,7 @@ class FlashAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, q, k, v, is_causal=False):
+        _require_same((q, k, v))
         contract = shapes.contract_for(None, ELEMENTS[q.dtype])
         o, lse, statistics = torch.ops.hw4.forward(q, k, v, bool(is_causal), contract, 0.0, 0, True, True, False)
         ctx.save_for_backward(q, k, v, o, lse, statistics)

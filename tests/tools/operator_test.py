@@ -529,10 +529,13 @@ class OperatorTest(unittest.TestCase):
                              ("at least 1", lambda: hw4.attention(q[:, :, :0], k, v)),
                              ("(B, H, N, d) or (B, N, d)", lambda: hw4.attention(q[0, 0], k[0, 0], v[0, 0])),
                              ("contract 'f64'", lambda: hw4.attention(q, k, v, contract="f64")),
+                             ("need float32", lambda: hw4.FlashAttention.apply(*(x[:, 0].double() for x in (q, k, v)))),
                              ("fixed has no backward", lambda: hw4.attention(q.requires_grad_(), k, v, contract="fixed"))]:
             with self.assertRaises(ValueError) as refused:
                 call()
             self.assertIn(wanted, str(refused.exception))
+        with self.assertRaisesRegex(TypeError, "need torch tensors alone"):
+            hw4.attention(q.detach(), k.tolist(), v)
         bad = v.clone()
         bad[1, 1, 2, 3] = float("nan")
         for device in devices():
