@@ -61,7 +61,7 @@ std::string why_not(const Contract& contract, const Problem& problem) {
         return "has elements of " + std::string(name_of(problem.element)) + ", " + name + " takes float32 and " +
                name_of(contract.element);
     if (contract.most_columns > 0 && problem.dim > contract.most_columns)
-        return "d is " + std::to_string(problem.dim) + ", " + name + " needs at most " +
+        return "has d = " + std::to_string(problem.dim) + ", " + name + " needs at most " +
                std::to_string(contract.most_columns);
     const Scales& scales = contract.scales;
     if (problem.scale != 0 && (problem.scale < scales.least || problem.scale > scales.most)) {

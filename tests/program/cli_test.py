@@ -1152,7 +1152,7 @@ class SeqTest(CliTest):
 
     def test_fixed_takes_up_to_256_columns(self):
         path = generated(1, 3, 257)
-        wanted = r"d is 257, the contract fixed needs at most 256"
+        wanted = r"has d = 257, the contract fixed needs at most 256"
         self.assert_refused(BAD_DATA, wanted, "--contract", "fixed", path, self.out, names=path)
         done = run("seq", "--contract", "fixed", path, self.out)
         self.assertEqual(done.returncode, BAD_DATA)

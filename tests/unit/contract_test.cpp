@@ -233,7 +233,7 @@ TEST(Contracts, SayWhatTheyLack) {
     };
     EXPECT_EQ(why_not(kF32, backward_of({1, 1, 300})), "");
     EXPECT_EQ(why_not(kFixed, {1, 1, 256}), "");
-    EXPECT_EQ(why_not(kFixed, {1, 1, 257}), "d is 257, the contract fixed needs at most 256");
+    EXPECT_EQ(why_not(kFixed, {1, 1, 257}), "has d = 257, the contract fixed needs at most 256");
     EXPECT_EQ(why_not(kFixed, backward_of({1, 1, 1})), "asks for backward, which the contract fixed lacks");
 }
 
