@@ -172,7 +172,7 @@ int hw4_append(const hw4_append_call* call);
  * every machine. theta is 1 to 1e12, positions 1 to 2^20, dim even and at most 65536. */
 int hw4_rope_table(double theta, int64_t positions, int64_t dim, float* table);
 
-/* The sentence of the calling thread's last failed call; "" before one failed. */
+/* The sentence of the calling thread's last failed call, until the next one fails; "" before one failed. */
 const char* hw4_error(void);
 
 /* HW4_OK, or why calls with HW4_DEVICE are refused. */
