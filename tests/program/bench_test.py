@@ -196,8 +196,10 @@ class StatusTest(BenchTest):
         self.assertIsNone(oom["forward"]["time(s)"])
 
     def test_where_no_cell_runs(self):
-        self.done(*QUICK, "--impl", "naive", "--dtype", "fp16", "--output", self.json, code=NO_GPU)
-        self.assertEqual(self.rows()[0]["hw4"]["reason"], "naive on the CPU takes float32, not fp16")
+        done = self.done(*QUICK, "--quiet", "--impl", "naive", "--dtype", "fp16", "--output", self.json, code=NO_GPU)
+        reason = self.rows()[0]["hw4"]["reason"]
+        self.assertEqual(reason, "naive on the CPU takes float32, not fp16")
+        self.assertEqual((done.stdout, done.stderr), ("", f"hw4 bench: no cell ran: {reason}\n"))
 
     def test_heads_that_do_not_divide_are_a_row_among_others(self):
         self.done(*QUICK, "--num_heads", "2,3", "--output", self.json)
