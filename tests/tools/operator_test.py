@@ -608,6 +608,18 @@ class OperatorTest(unittest.TestCase):
             for at in (0, 17, 31):
                 self.assertTrue(same(attention(*(t[at:at + 1] for t in inputs), **options), o[at:at + 1]))
 
+    def test_example(self):
+        """In the source tree, whose package takes the library that make has built."""
+        with tempfile.TemporaryDirectory() as folder:
+            tree = Path(folder)
+            (tree / "build").mkdir()
+            (tree / "build/libhw4.so").symlink_to(os.environ["HW4_LIBRARY"])
+            (tree / "python").symlink_to(ROOT / "python")
+            elsewhere = {key: value for key, value in os.environ.items() if key != "HW4_LIBRARY"}
+            done = subprocess.run([sys.executable, tree / "python/example.py", "2"], capture_output=True, text=True,
+                                  env=elsewhere, check=False)
+            self.assertEqual((done.returncode, done.stdout.count(": equal bits")), (0, 2), done.stderr)
+
     def test_cs336(self):
         """The tests of the course's handout: B 4, N 128, d 64, one saved tensor of shape (B, N_q), 1e-2."""
         for device in devices():
