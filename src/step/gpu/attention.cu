@@ -1,11 +1,15 @@
 #include "src/step/gpu/attention.h"
 
+#include <algorithm>
 #include <string>
 
 #include "src/base/error.h"
 
 namespace hw4::step {
 namespace {
+
+// With the least that backward needs it computes one head at a time, in launches that leave most of a GPU idle.
+constexpr size_t kMostScratch = size_t{1} << 30;
 
 Problem problem_of(const Operation& operation, int64_t sequences, int64_t context, const Model& model) {
     Problem problem(sequences, context, model.head_width());
@@ -32,7 +36,9 @@ const GpuAttention::Choice& GpuAttention::choose(const Problem& problem) {
     if (kernel == nullptr)
         throw Error(ExitCode::bad_data, "no GPU kernel of f32 takes heads of width " + std::to_string(problem.dim) +
                                             ", need at most " + std::to_string(gpu::kMostColumns));
-    return known_.emplace(key, Choice{kernel, gpu::plan_of(*kernel, problem, device_).scratch_bytes}).first->second;
+    const gpu::Plan plan = gpu::plan_of(*kernel, problem, device_);
+    const size_t bytes = std::max(plan.scratch_bytes, std::min(plan.most_scratch, kMostScratch));
+    return known_.emplace(key, Choice{kernel, bytes}).first->second;
 }
 
 void GpuAttention::run(Workspace& workspace, gpu::Launch& launch) {

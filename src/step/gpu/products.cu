@@ -50,8 +50,7 @@ int slots_needed(const ProductArgs& args) {
 
 // What a choice takes; `units` are computed at once on all multiprocessors, turn by turn.
 double time_of(const TileRate& tile, bool apart, const ProductArgs& args, int64_t tiles, int64_t multiprocessors) {
-    const auto chains_of_leaf = static_cast<double>(parts(std::min(args.leaf, args.terms), kChain));
-    const double chains = chains_of_leaf * (apart ? 1 : args.leaves);
+    const auto chains = static_cast<double>(parts(apart ? std::min(args.leaf, args.terms) : args.terms, kChain));
     const auto turns = static_cast<double>(parts(apart ? tiles * args.leaves : tiles, multiprocessors));
     const double computed = turns * chains * tile.columns / tile.rate;
     if (!apart) return computed;

@@ -279,11 +279,10 @@ __global__ void __launch_bounds__(kThreads)
     const int pairs = head_width / 2; // of a head
     for (int i = static_cast<int>(threadIdx.x); i < 2 * heads * pairs; i += kThreads) {
         const int pair = i % pairs;
-        float* const at = row + i / pairs * head_width + 2 * pair;
-        const float sine = of_token[2 * pair + 1];
-        const Rotated turned = hw4::rotate(at[0], at[1], of_token[2 * pair], back ? -sine : sine);
-        at[0] = turned.x;
-        at[1] = turned.y;
+        float2* const at = reinterpret_cast<float2*>(row + i / pairs * head_width) + pair;
+        const float2 x = *at, turn = reinterpret_cast<const float2*>(of_token)[pair];
+        const Rotated turned = hw4::rotate(x.x, x.y, turn.x, back ? -turn.y : turn.y);
+        *at = make_float2(turned.x, turned.y);
     }
 }
 
