@@ -1,10 +1,9 @@
 // A machine of the training step that measures another: seconds by operation and by phase, and the memory that the step
-// takes.
+// takes. The seconds are those between marks of the measured machine, which computes on in between.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -40,15 +39,31 @@ public:
     MeasuredMachine(std::unique_ptr<step::Machine> machine, size_t most)
         : machine_(std::move(machine)), memory_(most) {}
 
-    // Since begin_step().
+    // Of a step. A mark around each operation costs a GPU about a hundredth of its time; without, seconds are of phases
+    // alone, each until the next one begins, and there is none of an operation.
     struct Seconds {
         std::array<double, std::size(kStepOperations)> of_operation{};
         std::array<double, std::size(kStepPhases)> of_phase{};
     };
-    void begin_step() { seconds_ = {}; }
-    const Seconds& seconds() const { return seconds_; }
+    void begin_step(bool each_operation) {
+        each_operation_ = each_operation;
+        machine_->laps(); // those of what came before
+        laps_.clear();
+    }
+    // Waits until all is done.
+    Seconds end_step() {
+        machine_->mark();
+        const std::vector<double> laps = machine_->laps();
+        Seconds seconds;
+        for (size_t i = 0; i < laps.size(); ++i) {
+            if (!laps_[i].is_measured) continue;
+            seconds.of_phase[static_cast<size_t>(laps_[i].phase)] += laps[i];
+            if (each_operation_) seconds.of_operation[static_cast<size_t>(laps_[i].operation)] += laps[i];
+        }
+        return seconds;
+    }
 
-    size_t peak_bytes() const { return memory_.peak(); }
+    size_t peak_bytes() const { return memory_.peak() + machine_->scratch_bytes(); }
     size_t peak_before_optimizer() const { return before_optimizer_; }
 
     step::Owned<float> floats(size_t count) override {
@@ -57,6 +72,8 @@ public:
     step::Owned<RowStatistics> statistics(size_t count) override {
         return counted<RowStatistics>(count, [&] { return machine_->statistics(count); });
     }
+    size_t scratch_bytes() const override { return machine_->scratch_bytes(); }
+    bool is_on_host() const override { return machine_->is_on_host(); }
     void put(float* to, const float* from, size_t count) override { machine_->put(to, from, count); }
     void get(float* to, const float* from, size_t count) override { machine_->get(to, from, count); }
     void fill(float* to, float value, size_t count) override {
@@ -126,12 +143,14 @@ public:
     }
     void squares(const float* x, size_t count, float* sums) override {
         phase_ = StepPhase::optimizer;
-        before_optimizer_ = memory_.peak();
+        before_optimizer_ = peak_bytes();
         timed(StepOperation::optimizer, [&] { machine_->squares(x, count, sums); });
     }
     void adamw(float* p, const float* g, float* m, float* v, size_t count, const step::Adam& adam) override {
         timed(StepOperation::optimizer, [&] { machine_->adamw(p, g, m, v, count, adam); });
     }
+    void mark() override { machine_->mark(); }
+    std::vector<double> laps() override { return machine_->laps(); }
 
 private:
     template <class T, class Take>
@@ -148,17 +167,24 @@ private:
 
     template <class Work>
     void timed(StepOperation operation, const Work& work) {
-        using Clock = std::chrono::steady_clock;
-        const Clock::time_point start = Clock::now();
+        const auto mark = [&](bool is_measured) {
+            laps_.push_back({operation, phase_, is_measured});
+            machine_->mark();
+        };
+        if (each_operation_ || laps_.empty() || laps_.back().phase != phase_) mark(true);
         work();
-        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        seconds_.of_operation[static_cast<size_t>(operation)] += seconds;
-        seconds_.of_phase[static_cast<size_t>(phase_)] += seconds;
+        if (each_operation_) mark(false); // until the next operation, the ranks may talk to each other
     }
 
     std::unique_ptr<step::Machine> machine_;
     MemoryCount memory_;
-    Seconds seconds_;
+    bool each_operation_ = false;
+    struct Lap { // from a mark to the next
+        StepOperation operation;
+        StepPhase phase;
+        bool is_measured;
+    };
+    std::vector<Lap> laps_;
     StepPhase phase_ = StepPhase::forward;
     size_t before_optimizer_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "src/bench/tables.h"
 #include "src/bench/workbench.h"
 #include "src/step/cpu.h"
+#include "src/step/gpu/machine.h"
 #include "src/step/philox.h"
 #include "src/step/weights.h"
 
@@ -27,15 +28,25 @@ step::Trainer::Batch drawn_batch(const step::Configuration& settings, int64_t st
     };
 }
 
+std::unique_ptr<Workbench> workbench_of(const RankGroup& group) {
+    return group.device == "gpu" ? gpu_workbench() : cpu_workbench(1);
+}
+
+// What there is for a rank, on its card or its machine.
+size_t free_bytes_of(const RankGroup& group) {
+    const int places = group.device == "gpu" ? group.cards : group.machines;
+    return workbench_of(group)->free_bytes() * static_cast<size_t>(places) / static_cast<size_t>(group.ranks);
+}
+
 // A rank's model and its share of a step.
 class MeasuredStep {
 public:
     MeasuredStep(const StepCell& cell, const RankGroup& group, Ranks& ranks)
-        : settings_(cell.settings()),
-          machine_(step::make_cpu(cell.threads), cpu_workbench(1)->free_bytes() * static_cast<size_t>(group.machines) /
-                                                     static_cast<size_t>(group.ranks)),
-          trainer_(machine_, settings_, step::micro_batch_for(cell.micro_batch, settings_.batch, ranks),
-                   step::shard_of(cell.shard, settings_, ranks)),
+        : settings_(cell.settings()), micro_batch_(step::micro_batch_for(cell.micro_batch, settings_.batch, ranks)),
+          phases_alone_(group.device == "gpu" && group.ranks == 1),
+          machine_(group.device == "gpu" ? step::make_gpu(ranks.node_rank()) : step::make_cpu(cell.threads),
+                   free_bytes_of(group)),
+          trainer_(machine_, settings_, micro_batch_, step::shard_of(cell.shard, settings_, ranks)),
           together_(trainer_, settings_, ranks, cell.way, cell.shard) {
         step::draw_all_weights(machine_, trainer_.parameters(), 1, cell.threads, trainer_.weights());
         after_init_ = machine_.peak_bytes();
@@ -43,38 +54,48 @@ public:
 
     // The samples of a step.
     void run(StepRow& row) {
-        machine_.begin_step();
-        ++steps_;
-        together_.step(steps_, drawn_batch(settings_, steps_));
+        step(!phases_alone_);
         row.communicating.push_back(together_.communicating());
-        for (const StepPhase phase : kStepPhases)
-            row.of_phase[static_cast<size_t>(phase)].push_back(machine_.seconds().of_phase[static_cast<size_t>(phase)]);
-        operations_.push_back(machine_.seconds());
+        for (size_t i = 0; i < std::size(kStepPhases); ++i) row.of_phase[i].push_back(seconds_.of_phase[i]);
     }
 
-    void finish(StepRow& row, size_t timed) const {
-        for (size_t of = operations_.size() - timed; of < operations_.size(); ++of)
-            for (size_t i = 0; i < std::size(kStepOperations); ++i)
-                row.of_operation[i] += operations_[of].of_operation[i] / static_cast<double>(timed);
+    void finish(StepRow& row, const RankGroup& group) {
+        if (phases_alone_) step(true);
+        std::copy(seconds_.of_operation.begin(), seconds_.of_operation.end(), row.of_operation);
+        row.peak_flops = workbench_of(group)->float_rate() * group.cards;
         row.calls = together_.calls();
         for (const step::Parameter& tensor : trainer_.parameters().list) row.parameters += tensor.count();
         row.parameter_bytes = trainer_.parameters().floats * sizeof(float);
         row.optimizer_bytes = 2 * trainer_.shard().count * sizeof(float);
         row.activation_bytes = before_gradients_ - row.parameter_bytes - row.optimizer_bytes;
+        row.scratch_bytes = machine_.scratch_bytes();
+        const int64_t rows = std::min(micro_batch_, settings_.batch) * settings_.context;
+        const int64_t backward = rows * step::Pass::backward_floats(settings_.model);
+        row.peak_of_forward = row.parameter_bytes + row.activation_bytes + row.scratch_bytes -
+                              static_cast<size_t>(backward) * sizeof(float);
         row.peak_after_init = after_init_;
         row.peak_before_optimizer = machine_.peak_before_optimizer();
         row.peak = machine_.peak_bytes();
     }
 
 private:
+    void step(bool each_operation) {
+        machine_.begin_step(each_operation);
+        ++steps_;
+        together_.step(steps_, drawn_batch(settings_, steps_));
+        seconds_ = machine_.end_step();
+    }
+
     const step::Configuration settings_;
+    const int64_t micro_batch_;
+    const bool phases_alone_;
     MeasuredMachine machine_; // which all below has memory of
     step::Trainer trainer_;
     const size_t before_gradients_ = machine_.peak_bytes();
     step::DataParallel together_;
     int64_t steps_ = 0;
     size_t after_init_ = 0;
-    std::vector<MeasuredMachine::Seconds> operations_; // of every step
+    MeasuredMachine::Seconds seconds_; // of the last step
 };
 
 std::string statistics_json(const std::vector<double>& seconds) {
@@ -127,6 +148,8 @@ double StepRow::tokens_per_second() const {
     return static_cast<double>(cell.batch_size * cell.seq_len) / mean(seconds);
 }
 
+double StepRow::flop_rate() const { return flops_of(cell) / mean(seconds); }
+
 double StepRow::communication_share() const {
     if (group.ranks == 1) return 0;
     double computing = 0;
@@ -138,7 +161,7 @@ StepRow measure_step(const StepCell& cell, const RankGroup& group, Ranks& ranks,
     StepRow row;
     row.cell = cell;
     row.group = group;
-    row.kernel = step::supported_kernels().back()->name;
+    if (group.device == "cpu") row.kernel = step::supported_kernels().back()->name;
     std::optional<MeasuredStep> step;
     row.outcome = agreed_outcome(ranks, [&] { step.emplace(cell, group, ranks); });
     if (row.outcome.status != Status::ok) return row;
@@ -153,7 +176,7 @@ StepRow measure_step(const StepCell& cell, const RankGroup& group, Ranks& ranks,
     };
     largest(row.communicating);
     for (std::vector<double>& phase : row.of_phase) largest(phase);
-    step->finish(row, seconds.size());
+    row.outcome = agreed_outcome(ranks, [&] { step->finish(row, group); });
     return row;
 }
 
@@ -161,7 +184,7 @@ std::string step_head(const RankGroup& group) {
     return "# " + words_of(group) +
            "; mean and standard deviation in ms\n"
            "#  model  batch  tokens  warmup         way     MiB  shard     forward        backward       optimizer"
-           "            step  comm %  tokens/s   GFLOP/s  peak MiB  status\n";
+           "            step  comm %  tokens/s   GFLOP/s  of peak  peak MiB  status\n";
 }
 
 std::string step_line(const StepRow& row) {
@@ -172,20 +195,21 @@ std::string step_line(const StepRow& row) {
     const auto phase = [&](StepPhase of) { return mean_and_deviation(row.of_phase[static_cast<size_t>(of)]); };
     const size_t bucket = cell.way.bucket_bytes;
     char line[256];
-    std::snprintf(line, sizeof line,
-                  "%8s  %5lld  %6lld  %6d  %10s  %6s  %5s  %14s  %14s  %14s  %14s  %6s  %8s  %8s  %8s  ",
-                  cell.model->name, static_cast<long long>(cell.batch_size), static_cast<long long>(cell.seq_len),
-                  cell.rules.warmup, several ? name_of(cell.way.kind) : "-",
-                  several && bucket > 0 ? with_digits("%.4g", static_cast<double>(bucket) / 1048576).c_str() : "-",
-                  cell.shard ? "yes" : "no", ok ? phase(StepPhase::forward).c_str() : "-",
-                  ok ? phase(StepPhase::backward).c_str() : "-", ok ? phase(StepPhase::optimizer).c_str() : "-",
-                  mean_and_deviation(row.seconds).c_str(),
-                  several && ok ? with_digits("%.1f", row.communication_share() * 100).c_str() : "-",
-                  number("%.0f", ok ? row.tokens_per_second() : 0).c_str(),
-                  number("%.1f", ok ? flops_of(cell) / mean(row.seconds) * 1e-9 : 0).c_str(),
-                  number("%.1f", static_cast<double>(row.peak) / 1048576).c_str());
+    std::snprintf(
+        line, sizeof line, "%8s  %5lld  %6lld  %6d  %10s  %6s  %5s  %14s  %14s  %14s  %14s  %6s  %8s  %8s  %7s  %8s  ",
+        cell.model->name, static_cast<long long>(cell.batch_size), static_cast<long long>(cell.seq_len),
+        cell.rules.warmup, several ? name_of(cell.way.kind) : "-",
+        several && bucket > 0 ? with_digits("%.4g", static_cast<double>(bucket) / 1048576).c_str() : "-",
+        cell.shard ? "yes" : "no", ok ? phase(StepPhase::forward).c_str() : "-",
+        ok ? phase(StepPhase::backward).c_str() : "-", ok ? phase(StepPhase::optimizer).c_str() : "-",
+        mean_and_deviation(row.seconds).c_str(),
+        several && ok ? with_digits("%.1f", row.communication_share() * 100).c_str() : "-",
+        number("%.0f", ok ? row.tokens_per_second() : 0).c_str(),
+        number("%.1f", ok ? row.flop_rate() * 1e-9 : 0).c_str(),
+        ok && row.peak_flops > 0 ? with_digits("%.1f %%", row.flop_rate() / row.peak_flops * 100).c_str() : "-",
+        number("%.1f", static_cast<double>(row.peak) / 1048576).c_str());
     if (!ok) return line + (name_of(row.outcome.status) + (": " + row.outcome.reason)) + "\n";
-    return line + ("ok: " + row.kernel) + "\n" + shares_of_operations(row);
+    return line + ("ok: " + (row.kernel.empty() ? row.group.device : row.kernel)) + "\n" + shares_of_operations(row);
 }
 
 std::string step_json(const StepRow& row) {
@@ -216,18 +240,21 @@ std::string step_json(const StepRow& row) {
     fields.add("communication_share", known(json_number(ok ? row.communication_share() : 0)));
     fields.add("tokens_per_s", known(json_number(ok ? row.tokens_per_second() : 0)));
     fields.add("flop", json_number(flops_of(cell)));
-    fields.add("gflop_per_s", known(json_number(ok ? flops_of(cell) / mean(row.seconds) * 1e-9 : 0)));
+    fields.add("gflop_per_s", known(json_number(ok ? row.flop_rate() * 1e-9 : 0)));
+    fields.add("of_peak", ok && row.peak_flops > 0 ? json_number(row.flop_rate() / row.peak_flops) : "null");
     JsonFields operations;
     for (const StepOperation operation : kStepOperations)
         operations.add(name_of(operation), known(json_number(row.of_operation[static_cast<size_t>(operation)])));
     fields.add_nested("operations", operations.text());
-    JsonFields bytes; // a forward pass alone takes those of parameters and activations
-    const size_t others = row.parameter_bytes + row.optimizer_bytes + row.activation_bytes;
+    JsonFields bytes;
+    const size_t others = row.parameter_bytes + row.optimizer_bytes + row.activation_bytes + row.scratch_bytes;
     bytes.add("parameters", known(std::to_string(row.parameter_bytes)));
     bytes.add("optimizer", known(std::to_string(row.optimizer_bytes)));
     bytes.add("activations", known(std::to_string(row.activation_bytes)));
+    bytes.add("scratch", known(std::to_string(row.scratch_bytes)));
     bytes.add("gradients", known(std::to_string(row.peak - others)));
     fields.add_nested("bytes", bytes.text());
+    fields.add("peak_of_forward_bytes", known(std::to_string(row.peak_of_forward)));
     fields.add("peak_after_init_bytes", known(std::to_string(row.peak_after_init)));
     fields.add("peak_before_optimizer_bytes", known(std::to_string(row.peak_before_optimizer)));
     fields.add("peak_bytes", known(std::to_string(row.peak)));

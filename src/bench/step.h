@@ -40,17 +40,20 @@ struct StepRow {
     std::vector<double> seconds;
     std::vector<double> communicating; // in calls, waiting for other ranks among it
     std::vector<double> of_phase[std::size(kStepPhases)];
-    // The first rank's.
-    double of_operation[std::size(kStepOperations)] = {}; // the mean
+    double of_operation[std::size(kStepOperations)] = {}; // the first rank's, in one step
+    double peak_flops = 0;                                // of all cards, a second; 0: not known
     // Bytes of the first rank: what they are for, and the most that was in use up to a moment.
     size_t parameter_bytes = 0;
-    size_t optimizer_bytes = 0; // m and v
-    size_t activation_bytes = 0;
+    size_t optimizer_bytes = 0;  // m and v
+    size_t activation_bytes = 0; // those of backward, too
+    size_t scratch_bytes = 0;
+    size_t peak_of_forward = 0; // without m, v, gradients and what backward needs
     size_t peak_after_init = 0;
     size_t peak_before_optimizer = 0;
     size_t peak = 0;
 
     double tokens_per_second() const;
+    double flop_rate() const;
     // What the ranks add to a step, as a share of it: all that is neither forward, backward nor optimizer.
     double communication_share() const;
 };

@@ -66,6 +66,9 @@ public:
     // What the memory can give, bytes a second; 0: not known.
     virtual double memory_rate() { return 0; }
 
+    // What the units for float32 can do, FLOP/s; 0: not known.
+    virtual double float_rate() { return 0; }
+
     virtual std::string machine_json() = 0; // an object: what the numbers were measured on
 };
 

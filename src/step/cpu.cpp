@@ -60,6 +60,10 @@ public:
         });
     }
 
+    size_t scratch_bytes() const override {
+        return HostMachine::scratch_bytes() + products_.scratch_bytes() + room_.bytes() + scratch_.bytes();
+    }
+
     void linear(const float* x, const float* w, const float* residual, float* y, int64_t count, int64_t inputs,
                 int64_t outputs) override {
         products_.multiply(team_, {count, outputs, inputs, 1, kLeaf}, {x, inputs, 1}, {w, inputs, 1}, residual, y);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -29,6 +30,8 @@ Owned<T> allocate_on_host(size_t count) {
 // Floats of any content, as many as the largest operation needed.
 class Room {
 public:
+    size_t bytes() const { return static_cast<size_t>(floats_) * sizeof(float); }
+
     // Throws Error (out_of_memory).
     float* of(int64_t floats) {
         if (floats > floats_) {
@@ -96,6 +99,8 @@ public:
 
     Owned<float> floats(size_t count) override { return allocate_on_host<float>(count); }
     Owned<RowStatistics> statistics(size_t count) override { return allocate_on_host<RowStatistics>(count); }
+    size_t scratch_bytes() const override { return operands_.bytes(); }
+    bool is_on_host() const override { return true; }
     void put(float* to, const float* from, size_t count) override { std::copy_n(from, count, to); }
     void get(float* to, const float* from, size_t count) override { std::copy_n(from, count, to); }
     void fill(float* to, float value, size_t count) override {
@@ -194,6 +199,15 @@ public:
         });
     }
 
+    void mark() override { marks_.push_back(Clock::now()); }
+    std::vector<double> laps() override {
+        std::vector<double> seconds;
+        for (size_t i = 1; i < marks_.size(); ++i)
+            seconds.push_back(std::chrono::duration<double>(marks_[i] - marks_[i - 1]).count());
+        marks_.clear();
+        return seconds;
+    }
+
 protected:
     static constexpr int64_t kPieceFloats = 1 << 14; // that a thread takes at a time
     // Rows of so many floats, at least one.
@@ -218,7 +232,10 @@ protected:
     const Kernels& kernels_;
 
 private:
+    using Clock = std::chrono::steady_clock;
+
     Room operands_;
+    std::vector<Clock::time_point> marks_;
 };
 
 } // namespace hw4::step

@@ -39,6 +39,10 @@ public:
     // Throws Error (out_of_memory).
     virtual Owned<float> floats(size_t count) = 0;
     virtual Owned<RowStatistics> statistics(size_t count) = 0;
+    // Memory that it took for its own use.
+    virtual size_t scratch_bytes() const = 0;
+    // Whether the processor reads and writes what floats() gives.
+    virtual bool is_on_host() const = 0;
     // From and to host memory.
     virtual void put(float* to, const float* from, size_t count) = 0;
     virtual void get(float* to, const float* from, size_t count) = 0;
@@ -93,6 +97,11 @@ public:
     // The sum of squares of each kSegment floats, into host memory; count is a multiple of kSegment.
     virtual void squares(const float* x, size_t count, float* sums) = 0;
     virtual void adamw(float* p, const float* g, float* m, float* v, size_t count, const Adam& step) = 0;
+
+    // A place between operations. laps() waits until all is done and gives the seconds from each place to the next; the
+    // places are forgotten.
+    virtual void mark() = 0;
+    virtual std::vector<double> laps() = 0;
 };
 
 } // namespace hw4::step

@@ -26,10 +26,15 @@ Pass::Pass(Machine& machine, const Configuration& settings, const Parameters& pa
     last_input_ = machine.floats(rows * width);
     last_factors_ = machine.floats(rows);
     logits_ = machine.floats(rows * static_cast<size_t>(model_.vocabulary));
-    dx_ = machine.floats(rows * width);
-    narrow_ = machine.floats(rows * width);
-    wide_ = machine.floats(rows * std::max(3 * width, 2 * hidden));
-    hidden_ = machine.floats(rows * hidden);
+    backward_ = machine.floats(rows * static_cast<size_t>(backward_floats(model_)));
+    dx_ = backward_.get();
+    narrow_ = dx_ + rows * width;
+    hidden_ = narrow_ + rows * width;
+    wide_ = hidden_ + rows * hidden;
+}
+
+int64_t Pass::backward_floats(const Model& model) {
+    return 2 * model.width + model.hidden + std::max(3 * model.width, 2 * model.hidden);
 }
 
 Pass::Layer Pass::make_layer(size_t rows) {
@@ -67,7 +72,7 @@ void Pass::norm(size_t place, const float* x, float* y, float* factors) {
 void Pass::norm_back(size_t place, const float* x, const float* factors, const float* dy) {
     machine_.norm_gain(x, factors, dy, gradient_of(place), tokens_->sequences, tokens_->context, model_.width);
     say_written(place);
-    machine_.norm_back(x, of(place), factors, dy, dx_.get(), tokens_->rows(), model_.width);
+    machine_.norm_back(x, of(place), factors, dy, dx_, tokens_->rows(), model_.width);
 }
 
 void Pass::forward_layer(size_t index, float* out) {
@@ -88,16 +93,16 @@ void Pass::forward_layer(size_t index, float* out) {
 void Pass::backward_layer(size_t index) {
     const Layer& layer = layers_[index];
     const LayerPlaces& places = all_.layers[index];
-    linear_back(places.down, layer.h.get(), dx_.get(), hidden_.get());
-    machine_.swiglu_back(layer.gate_up.get(), hidden_.get(), wide_.get(), tokens_->rows(), model_.hidden);
-    linear_back(places.gate_up, layer.feed_input.get(), wide_.get(), narrow_.get());
-    norm_back(places.feed_norm, layer.y.get(), layer.feed_factors.get(), narrow_.get());
-    linear_back(places.output, layer.o.get(), dx_.get(), narrow_.get());
-    machine_.attend_back(layer.qkv.get(), layer.o.get(), layer.statistics.get(), narrow_.get(), wide_.get(),
-                         tokens_->sequences, tokens_->context, model_);
-    machine_.rotate(wide_.get(), rope_.get(), tokens_->sequences, tokens_->context, model_, true);
-    linear_back(places.qkv, layer.attention_input.get(), wide_.get(), narrow_.get());
-    norm_back(places.attention_norm, layer.x.get(), layer.attention_factors.get(), narrow_.get());
+    linear_back(places.down, layer.h.get(), dx_, hidden_);
+    machine_.swiglu_back(layer.gate_up.get(), hidden_, wide_, tokens_->rows(), model_.hidden);
+    linear_back(places.gate_up, layer.feed_input.get(), wide_, narrow_);
+    norm_back(places.feed_norm, layer.y.get(), layer.feed_factors.get(), narrow_);
+    linear_back(places.output, layer.o.get(), dx_, narrow_);
+    machine_.attend_back(layer.qkv.get(), layer.o.get(), layer.statistics.get(), narrow_, wide_, tokens_->sequences,
+                         tokens_->context, model_);
+    machine_.rotate(wide_, rope_.get(), tokens_->sequences, tokens_->context, model_, true);
+    linear_back(places.qkv, layer.attention_input.get(), wide_, narrow_);
+    norm_back(places.attention_norm, layer.x.get(), layer.attention_factors.get(), narrow_);
 }
 
 std::vector<double> Pass::gradients(const Tokens& tokens, const float* parameters, float* gradient,
@@ -113,11 +118,11 @@ std::vector<double> Pass::gradients(const Tokens& tokens, const float* parameter
     norm(all_.norm, last_.get(), last_input_.get(), last_factors_.get());
     linear(all_.head, last_input_.get(), nullptr, logits_.get());
     std::vector<double> losses = machine_.cross_entropy(logits_.get(), tokens, model_.vocabulary, share_);
-    linear_back(all_.head, last_input_.get(), logits_.get(), narrow_.get());
-    machine_.fill(dx_.get(), 0, floats); // nothing passes the last norm by
-    norm_back(all_.norm, last_.get(), last_factors_.get(), narrow_.get());
+    linear_back(all_.head, last_input_.get(), logits_.get(), narrow_);
+    machine_.fill(dx_, 0, floats); // nothing passes the last norm by
+    norm_back(all_.norm, last_.get(), last_factors_.get(), narrow_);
     for (size_t i = layers_.size(); i-- > 0;) backward_layer(i);
-    machine_.embed_back(tokens, dx_.get(), gradient_of(all_.embedding), model_.vocabulary, model_.width);
+    machine_.embed_back(tokens, dx_, gradient_of(all_.embedding), model_.vocabulary, model_.width);
     say_written(all_.embedding);
     return losses;
 }

@@ -19,6 +19,9 @@ using Written = std::function<void(size_t place)>;
 
 class Pass {
 public:
+    // Floats of a row that backward needs beside what forward leaves.
+    static int64_t backward_floats(const Model& model);
+
     // Takes memory for micro-batches of up to `sequences`. Throws Error (out_of_memory).
     Pass(Machine& machine, const Configuration& settings, const Parameters& parameters, int64_t sequences);
 
@@ -55,7 +58,8 @@ private:
     const float share_; // of the global batch that a token is
     std::vector<Layer> layers_;
     Owned<float> rope_, last_, last_input_, last_factors_, logits_; // the last norm's and the head's
-    Owned<float> dx_, narrow_, wide_, hidden_;                      // gradients on their way
+    Owned<float> backward_;
+    float *dx_, *narrow_, *wide_, *hidden_; // gradients on their way, in that memory
     // For the current micro-batch:
     const Tokens* tokens_ = nullptr;
     const float* parameters_ = nullptr;

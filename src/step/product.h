@@ -32,6 +32,8 @@ public:
     // where that is not null; it may be `out` itself. Throws Error (out_of_memory).
     void multiply(Team& team, const ProductShape& shape, Factor a, Factor b, const float* residual, float* out);
 
+    size_t scratch_bytes() const { return packed_a_.bytes() + packed_b_.bytes() + blocks_.bytes(); }
+
 private:
     const Kernels& kernels_;
     Room packed_a_; // [panel][term][tile_rows]

@@ -261,11 +261,35 @@ class NoGpuTest(BenchTest):
 
     def test_exit_codes(self):
         hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-        for words in (("start-up",), ("--device", "gpu", "--once"), ("--device", "cpu", "--kernel-file", "k.so")):
+        for words in (("start-up",), ("--device", "gpu", "--once"), ("step", "--device", "gpu"), ("--device", "cpu", "--kernel-file", "k.so")):
             done = run("hw4", "bench", *words, env=hidden)
             self.assertEqual(done.returncode, NO_GPU, done.stderr)
             self.assertTrue(done.stderr.splitlines()[-1].startswith("hw4: "), done.stderr)
         self.assertEqual(run("hw4", "bench", "start-up", "now").returncode, USAGE)
+
+
+class StepTest(BenchTest):
+    """A training step by one rank, on each device."""
+
+    def test_phases_operations_and_memory(self):
+        for device in "cpu", "gpu":
+            with self.subTest(device=device):
+                done = run("hw4", "bench", "step", "--device", device, "--model", "tiny", "--seq_len", "32,64",
+                           "--warmup", "0,1", "--repeats", "3", "--output", self.json)
+                if device == "gpu" and done.returncode == NO_GPU:
+                    self.skipTest(done.stderr)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                rows = self.rows()
+                self.assertEqual([(row["seq_len"], row["warmup"]) for row in rows], [(32, 0), (32, 1), (64, 0), (64, 1)])
+                for row in rows:
+                    self.assertEqual((row["status"], row["device"]), ("ok", device))
+                    phases = [row[phase]["mean"] for phase in ("forward", "backward", "optimizer")]
+                    self.assertGreater(min(phases), 0)
+                    self.assertLess(sum(phases), row["step"]["mean"])
+                    self.assertTrue(all(row["operations"].values()), row["operations"])
+                    self.assertEqual(row["of_peak"] is not None, device == "gpu")
+                    self.assertLess(row["peak_of_forward_bytes"], row["peak_before_optimizer_bytes"])
+                    self.assertEqual(sum(row["bytes"].values()), row["peak_bytes"])
 
 
 class AccumulateTest(BenchTest):

@@ -505,14 +505,13 @@ public:
 
     // Two transfers a clock.
     double memory_rate() override {
-        const auto asked = [](cudaDeviceAttr attribute) {
-            int card = 0;
-            int value = 0;
-            HW4_CUDA(cudaGetDevice(&card));
-            HW4_CUDA(cudaDeviceGetAttribute(&value, attribute, card));
-            return static_cast<double>(value);
-        };
         return 2 * 1e3 * asked(cudaDevAttrMemoryClockRate) * asked(cudaDevAttrGlobalMemoryBusWidth) / 8;
+    }
+
+    // A fused operation of each lane a clock.
+    double float_rate() override {
+        const int lanes = device_.arch == 75 || device_.arch == 80 ? 64 : 128; // of a multiprocessor
+        return 2 * 1e3 * asked(cudaDevAttrClockRate) * device_.multiprocessors * lanes;
     }
 
     std::string machine_json() override {
@@ -531,6 +530,14 @@ public:
     }
 
 private:
+    static double asked(cudaDeviceAttr attribute) {
+        int card = 0;
+        int value = 0;
+        HW4_CUDA(cudaGetDevice(&card));
+        HW4_CUDA(cudaDeviceGetAttribute(&value, attribute, card));
+        return value;
+    }
+
     gpu::Device device_;
     std::vector<gpu::Kernel> table_; // and of a file
     gpu::Stream stream_;

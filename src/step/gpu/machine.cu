@@ -39,6 +39,8 @@ public:
 
     Owned<float> floats(size_t count) override { return allocate<float>(count); }
     Owned<RowStatistics> statistics(size_t count) override { return allocate<RowStatistics>(count); }
+    size_t scratch_bytes() const override { return workspace_.bytes(); }
+    bool is_on_host() const override { return false; }
     void put(float* to, const float* from, size_t count) override {
         copy(to, from, count, cudaMemcpyHostToDevice);
         wait(); // the host's memory may go
@@ -160,6 +162,22 @@ public:
         rows_.adamw(p, g, m, v, static_cast<int64_t>(count), step);
     }
 
+    void mark() override {
+        if (marked_ == marks_.size()) marks_.push_back(gpu::make_event());
+        HW4_CUDA(cudaEventRecord(marks_[marked_++].get(), stream_.get()));
+    }
+    std::vector<double> laps() override {
+        wait();
+        std::vector<double> seconds;
+        for (size_t i = 1; i < marked_; ++i) {
+            float milliseconds = 0;
+            HW4_CUDA(cudaEventElapsedTime(&milliseconds, marks_[i - 1].get(), marks_[i].get()));
+            seconds.push_back(milliseconds * 1e-3);
+        }
+        marked_ = 0;
+        return seconds;
+    }
+
 private:
     void wait() const { HW4_CUDA(cudaStreamSynchronize(stream_.get())); }
 
@@ -199,16 +217,18 @@ private:
     const RowKernels rows_;
     GpuAttention attention_;
     Workspace workspace_;
+    std::vector<gpu::Event> marks_; // kept for the next ones
+    size_t marked_ = 0;
 };
 
 } // namespace
 
-std::unique_ptr<Machine> make_gpu() {
-    const gpu::Unusable unusable = gpu::unusable();
+std::unique_ptr<Machine> make_gpu(int card) {
+    const gpu::Unusable unusable = gpu::unusable({}, card);
     if (!unusable.reason.empty()) throw Error(unusable.code, "no usable GPU: " + unusable.reason);
     const gpu::Device device = gpu::current_device();
     if (device.arch < kLeastArch || device.code_arch < kLeastArch)
-        throw Error(ExitCode::no_gpu, "no usable GPU: train needs compute capability 8.0 and code for it, " +
+        throw Error(ExitCode::no_gpu, "no usable GPU: a training step needs compute capability 8.0 and code for it, " +
                                           gpu::device_name() + " has " + std::to_string(device.arch / 10) + "." +
                                           std::to_string(device.arch % 10) + " and this build code for " +
                                           std::to_string(device.code_arch / 10) + "." +

@@ -8,7 +8,7 @@
 
 namespace hw4::step {
 
-// On the first GPU. Throws Error (no_gpu, out_of_memory) where it cannot be used.
-std::unique_ptr<Machine> make_gpu();
+// On the GPU of that number, counted round. Throws Error (no_gpu, out_of_memory) where it cannot be used.
+std::unique_ptr<Machine> make_gpu(int card = 0);
 
 } // namespace hw4::step

@@ -9,6 +9,8 @@ class Workspace {
 public:
     explicit Workspace(cudaStream_t stream) : stream_(stream) {}
 
+    size_t bytes() const { return memory_.bytes(); }
+
     // Memory of undefined content, valid until the next call. Throws Error (out_of_memory).
     template <class T>
     T* of(size_t count) {
