@@ -16,8 +16,9 @@ namespace hw4 {
 namespace {
 
 constexpr const char* kMore =
-    "  --device auto|gpu|cpu   where to compute: auto, the default, takes the CPU; gpu takes one process and a GPU of\n"
-    "                          compute capability 8.0 or later, and ends with 69 where there is none\n"
+    "  --device auto|gpu|cpu   where to compute: auto, the default, takes the CPU; gpu takes GPUs of compute "
+    "capability\n"
+    "                          8.0 or later, which ranks may share, and ends with 69 where there is none\n"
     "  --threads N             CPU threads, 1 to 1024, default: all processors, of which ranks take a share each\n"
     "  --shard                 each of several ranks (mpirun -np N hw4 train ...) has its share of m and v alone, in\n"
     "                          less memory (ZeRO-1). Bytes depend neither on the ranks nor on this\n";
@@ -57,15 +58,13 @@ ExitCode run_train(int argc, char** argv, Ranks& ranks) {
     agree(ranks, [&] {
         if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());
         request = parse(argc, argv);
-        if (request.gpu && ranks.count() > 1)
-            throw Error(ExitCode::usage, "--device gpu is for one process: several ranks train on CPUs");
     });
     if (request.action == Action::run) {
         const int share = share_of_processors(ranks, available_processors(), allowed_processors());
         const int threads = request.threads > 0 ? request.threads : share;
         if (request.gpu) gpu::ask_for_few_connections();
         step::run_training(request, "hw4", threads, ranks,
-                           [&] { return request.gpu ? step::make_gpu() : step::make_cpu(threads); });
+                           [&] { return request.gpu ? step::make_gpu(ranks.node_rank()) : step::make_cpu(threads); });
     } else if (ranks.is_first()) {
         std::fputs(request.action == Action::help ? step::training_help("hw4", kMore).c_str() : version_line().c_str(),
                    stdout);

@@ -9,6 +9,7 @@
 #include "src/base/parallel.h"
 #include "src/ranks/agree.h"
 #include "src/ranks/parcel.h"
+#include "src/step/host_machine.h"
 
 namespace hw4::step {
 
@@ -84,7 +85,12 @@ DataParallel::DataParallel(Trainer& trainer, const Configuration& settings, Rank
     if (sharded) shards_ = shards_of(trainer.parameters().floats, ranks.count());
     const size_t parts = ordered_.parts().size();
     while (roots_.size() < std::max<size_t>(parts, 1)) roots_.push_back(trainer.take_gradient());
-    for (size_t part = 0; part < parts; ++part) parts_.push_back(roots_[part].get());
+    if (ranks.count() > 1 && !trainer.machine().is_on_host())
+        while (on_host_.size() < roots_.size())
+            on_host_.push_back(allocate_on_host<float>(trainer.parameters().floats));
+    const std::vector<Owned<float>>& all = on_host_.empty() ? roots_ : on_host_;
+    for (size_t part = 0; part < parts; ++part) parts_.push_back(all[part].get());
+    sums_ = all.front().get();
 }
 
 template <class Call>
@@ -110,11 +116,31 @@ std::vector<double> DataParallel::compute(const Trainer::Batch& batch, const Wri
 void DataParallel::add_up(const Bucket& bucket) {
     timed([&] {
         const Piece& all = bucket.floats;
-        float* const sums = roots_.front().get();
-        if (shards_.empty()) return ordered_.sum(parts_, all, sums);
-        std::vector<Piece> slices;
-        for (const Piece& shard : shards_) slices.push_back(in_shard(shard, all));
-        ordered_.sum_slices(parts_, slices, sums);
+        Machine& machine = trainer_.machine();
+        if (!on_host_.empty())
+            for (size_t part = 0; part < parts_.size(); ++part)
+                machine.get(on_host_[part].get() + all.first, roots_[part].get() + all.first, all.count);
+        if (shards_.empty()) {
+            ordered_.sum(parts_, all, sums_);
+        } else {
+            std::vector<Piece> slices;
+            for (const Piece& shard : shards_) slices.push_back(in_shard(shard, all));
+            ordered_.sum_slices(parts_, slices, sums_);
+        }
+        const Piece mine = in_shard(trainer_.shard(), all);
+        if (!on_host_.empty() && mine.count > 0)
+            machine.put(roots_.front().get() + mine.first, sums_ + mine.first, mine.count);
+    });
+}
+
+void DataParallel::gather_weights() {
+    timed([&] {
+        float* const weights = trainer_.weights();
+        if (on_host_.empty()) return collectives_->all_gather(weights, shards_);
+        const Piece& mine = trainer_.shard();
+        trainer_.machine().get(sums_ + mine.first, weights + mine.first, mine.count);
+        collectives_->all_gather(sums_, shards_);
+        trainer_.machine().put(weights, sums_, trainer_.parameters().floats);
     });
 }
 
@@ -182,7 +208,7 @@ StepResult DataParallel::step(int64_t t, const Trainer::Batch& batch) {
     const double loss = whole_loss(losses);
     StepResult result;
     agree(ranks_, [&] { result = trainer_.finish(t, loss, gradient); });
-    if (!shards_.empty()) timed([&] { collectives_->all_gather(trainer_.weights(), shards_); });
+    if (!shards_.empty()) gather_weights();
     return result;
 }
 

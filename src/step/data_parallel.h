@@ -1,6 +1,6 @@
 // A step by several ranks, with the bytes of one. The sequences of a batch are divided as OrderedSum has it, whose tree
 // is that of TOKEN-SUM: each rank computes the roots of its parts, the ranks add them up in the tree's order, and all
-// update the same parameters. The gradients are in host memory.
+// update the same parameters. Numbers of a GPU pass through host memory, where the ranks add them.
 //
 // Sharded (ZeRO-1), a rank has AdamW's m and v of its shard alone: it gets the sums of its shard, updates the shard's
 // parameters, and gives them to the others. The squares of segments are gathered as they are, so the norm has the same
@@ -79,6 +79,7 @@ private:
 
     std::vector<double> compute(const Trainer::Batch& batch, const Written& written);
     void add_up(const Bucket& bucket);
+    void gather_weights();
     std::vector<double> compute_overlapped(const Trainer::Batch& batch);
     double whole_loss(const std::vector<double>& losses);
     template <class Call>
@@ -91,9 +92,11 @@ private:
     std::unique_ptr<Collectives> collectives_;
     OrderedSum ordered_;
     std::vector<Bucket> buckets_;
-    std::vector<Piece> shards_;       // none where it is not sharded
-    std::vector<Owned<float>> roots_; // the gradients of this rank's parts, and at least one
-    OrderedSum::Parts parts_;         // where those of parts begin
+    std::vector<Piece> shards_;         // none where it is not sharded
+    std::vector<Owned<float>> roots_;   // the gradients of this rank's parts, and at least one
+    std::vector<Owned<float>> on_host_; // copies of the roots, where they are in a GPU's memory
+    OrderedSum::Parts parts_;           // where the gradients of parts begin in host memory
+    float* sums_ = nullptr;             // likewise, the first root
     double communicating_ = 0;
 };
 

@@ -35,6 +35,7 @@ public:
     // the parameters that are updated here, cut at multiples of kSegment; all of them where it is not given.
     Trainer(Machine& machine, const Configuration& settings, int64_t micro_batch, std::optional<Piece> shard = {});
 
+    Machine& machine() { return machine_; }
     const Parameters& parameters() const { return parameters_; }
     const Piece& shard() const { return shard_; }
     // Parameters, parameters().floats of them, and AdamW's m and v of the shard, in the machine's memory: all 0 at

@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 import ranks_test
-from cli_test import BAD_DATA, IO_ERROR, OK, PATIENCE, USAGE, CliTest, run
+from cli_test import BAD_DATA, IO_ERROR, NO_GPU, OK, PATIENCE, USAGE, CliTest, run
 from ranks_test import HW4_MPI, SHIM, said
 
 MODEL = ("--width", "12", "--hidden", "20", "--layers", "2", "--heads", "3", "--vocabulary", "256", "--batch", "5",
@@ -64,6 +64,17 @@ class TrainTest(CliTest):
                     self.assertTrue(self.files() == wanted)
                     self.assertEqual(self.temporaries(), [])
 
+    def test_ranks_on_gpus_which_they_may_share(self):
+        wanted, lines = self.by_seq()
+        for options in ((), ("--shard", "--micro-batch", "1")):
+            names = ("--device", "gpu", "--log", self.log, self.tokens, self.checkpoint)
+            done = self.train(3, *MODEL, *options, *names)
+            if done.returncode == NO_GPU:
+                self.assert_one_message(said(done), None, r"no usable GPU: \S+")
+                self.skipTest("no usable GPU")
+            self.assertEqual((done.returncode, done.stdout), (OK, lines), done.stderr)
+            self.assertTrue(self.files() == wanted)
+
     def test_stopped_and_resumed_by_other_ranks(self):
         wanted, _ = self.by_seq()
         for options in ((), ("--shard",)):
@@ -84,7 +95,6 @@ class TrainTest(CliTest):
         self.assert_all_fail(self.train(3, *MODEL, *names, of_rank={1: ("--shard",)}), USAGE, "the first rank")
         self.assert_all_fail(self.train(2, *MODEL, "--vocabulary", "9", *names), BAD_DATA, "less than the vocabulary")
         self.assert_all_fail(self.train(2, *MODEL, "-", self.checkpoint), USAGE, "several ranks read it at once")
-        self.assert_all_fail(self.train(2, *MODEL, "--device", "gpu", *names), USAGE, "for one process")
         self.assertFalse(self.checkpoint.exists())
 
     def test_ranks_that_see_other_tokens(self):

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "src/bench/measured_machine.h"
 #include "src/step/reference.h"
 #include "tests/support/small_training.h"
 
@@ -60,12 +63,19 @@ Trained by_one() {
     return trained(*machine, trainer, [&](int64_t t, const Trainer::Batch& batch) { return trainer.step(t, batch); });
 }
 
+// Its numbers pass through copies, as those of a GPU.
+class Remote : public bench::MeasuredMachine {
+public:
+    Remote() : MeasuredMachine(make_reference(), std::numeric_limits<size_t>::max()) {}
+    bool is_on_host() const override { return false; }
+};
+
 // What is left by each rank; shards of m and v one after the other, with every rank.
-std::vector<Trained> by_ranks(int count, SyncWay way, bool sharded, int64_t micro_batch) {
+std::vector<Trained> by_ranks(int count, SyncWay way, bool sharded, int64_t micro_batch, bool remote = false) {
     std::vector<Trained> results(static_cast<size_t>(count));
     const Configuration settings = small_settings();
     on_thread_ranks(count, [&](Ranks& ranks) {
-        const auto machine = make_reference();
+        const std::unique_ptr<Machine> machine = remote ? std::make_unique<Remote>() : make_reference();
         const auto rank = static_cast<size_t>(ranks.rank());
         Trainer trainer(*machine, settings, micro_batch_for(micro_batch, settings.batch, ranks),
                         shard_of(sharded, settings, ranks));
@@ -140,6 +150,15 @@ TEST(DataParallel, HasTheBytesOfOneInEveryWay) {
             for (const int64_t micro_batch : {0, 1})
                 for (const Trained& result : by_ranks(2, {kind, 3 * kSegment * sizeof(float)}, sharded, micro_batch))
                     EXPECT_TRUE(result == wanted) << name_of(kind) << " " << micro_batch;
+}
+
+TEST(DataParallel, HasTheBytesOfOneWhereNumbersAreNotOnTheHost) {
+    const Trained wanted = by_one();
+    for (const bool sharded : {false, true})
+        for (const Kind kind : {Kind::flat, Kind::overlapped})
+            for (const int ranks : {1, 2, 3, 7})
+                for (const Trained& result : by_ranks(ranks, {kind, 3 * kSegment * sizeof(float)}, sharded, 1, true))
+                    EXPECT_TRUE(result == wanted) << ranks << name_of(kind) << sharded;
 }
 
 TEST(DataParallel, MicroBatchesOfOneRankAreJoinedAlike) {
