@@ -95,6 +95,15 @@ class BytesTest(TrainTest):
         self.assertEqual(logs[0].read_bytes(), logs[1].read_bytes())
         self.assertEqual(crc_of(by_hw4), CHECKPOINT_CRC)
 
+    def test_a_gpu_comes_to_the_bytes_that_were_written_down(self):
+        for micro_batch in "124":
+            done, path = self.train("--model", "tiny", "--steps", str(STEPS), "--device", "gpu", "--micro-batch",
+                                    micro_batch)
+            if done.returncode == NO_GPU:
+                self.skipTest(done.stderr)
+            self.assertEqual((done.returncode, done.stderr), (OK, ""))
+            self.assertEqual(crc_of(path), CHECKPOINT_CRC, micro_batch)
+
     def test_threads_and_micro_batches_leave_no_trace(self):
         expected = self.smaller(checkpoint="expected").read_bytes()
         for threads, micro_batch in itertools.product("123", "124"):
@@ -321,7 +330,7 @@ def rotated(x):
     """RoPE of (batch, heads, context, columns), columns 2i and 2i + 1 together."""
     context, columns = x.shape[-2:]
     frequencies = 10000.0 ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
-    angles = torch.arange(context, dtype=torch.float64)[:, None] * frequencies
+    angles = (torch.arange(context, dtype=torch.float64)[:, None] * frequencies).to(x.device)
     cosine, sine = angles.cos().float(), angles.sin().float()
     a, b = x[..., 0::2], x[..., 1::2]
     return torch.stack((a * cosine - b * sine, a * sine + b * cosine), -1).flatten(-2)
@@ -360,18 +369,30 @@ def learning_rate_of(step, steps):
 @unittest.skipIf(torch is None, "PyTorch is missing")
 class TorchTest(TrainTest):
     def test_losses_are_those_of_pytorch_from_the_same_weights(self):
+        self.compare("tiny", "cpu", layers=2, heads=4, context=64)
+
+    def test_losses_of_small_on_a_gpu(self):
+        if not torch.cuda.is_available():
+            self.skipTest("PyTorch finds no GPU")
+        self.compare("small", "gpu", layers=12, heads=12, context=512)
+
+    def compare(self, model, device, layers, heads, context):
         log = self.folder / "log"
-        start = self.tiny("--until", "0", checkpoint="start")
-        self.tiny("--log", log)
+        words = ("--model", model, "--steps", str(STEPS), "--device", device)
+        done, start = self.train(*words, "--until", "0", checkpoint="start")
+        if done.returncode == NO_GPU:
+            self.skipTest(done.stderr)
+        self.trained(*words, "--log", log)
         _, tensors, _ = parts_of(start)
-        weights = {name: torch.tensor(values).reshape(shape).requires_grad_()
+        on = "cuda" if device == "gpu" else "cpu"
+        weights = {name: torch.frombuffer(values, dtype=torch.float32).reshape(shape).to(on).requires_grad_()
                    for name, (shape, values) in tensors.items() if name[:2] not in ("m.", "v.")}
         optimizer = torch.optim.AdamW(weights.values(), lr=0, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
-        text = torch.tensor(array.array("H", TEXT.read_bytes()), dtype=torch.long)
+        text = torch.tensor(array.array("H", TEXT.read_bytes()), dtype=torch.long, device=on)
         for step, line in enumerate(map(json.loads, log.read_text().splitlines())):
-            starts = [start_of(4 * step + i, len(text), 64) for i in range(4)]
-            batch = torch.stack([text[at:at + 65] for at in starts])
-            logits = logits_of(weights, batch[:, :-1], layers=2, heads=4)
+            starts = [start_of(4 * step + i, len(text), context) for i in range(4)]
+            batch = torch.stack([text[at:at + context + 1] for at in starts])
+            logits = logits_of(weights, batch[:, :-1], layers, heads)
             loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
             optimizer.zero_grad()
             loss.backward()
