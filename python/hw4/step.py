@@ -1,0 +1,170 @@
+"""Times PyTorch's training step of the models of hw4 train on one GPU, and beside it hw4's:
+
+    python -m hw4.step --models small medium --hw4 ./hw4 --json steps.json     # or python3 python/hw4/step.py
+
+The same model, batch, context, AdamW (PyTorch's fused one) and clipping; float32 without TF32, and bf16 by autocast.
+CUDA events divide a step into forward with the loss, backward, and clipping with AdamW. hw4 runs as a process of its
+own before and after each of PyTorch's rows, so that neither has the cooler GPU: ratio is PyTorch's mean over the mean
+of both runs.
+"""
+import argparse
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    sys.exit(f"step: needs PyTorch 2.4 or later: {error}")
+
+MODELS = {  # width, hidden, layers, heads, vocabulary, as hw4 train --help has them
+    "small": (768, 3072, 12, 12, 10000), "medium": (1024, 4096, 24, 16, 10000), "large": (1280, 5120, 36, 20, 10000),
+    "xl": (1600, 6400, 48, 25, 10000), "2.7B": (2560, 10240, 32, 32, 10000), "71m": (512, 1408, 12, 8, 32000),
+    "tiny": (64, 256, 2, 4, 256)}
+PRECISIONS = {"f32": contextlib.nullcontext, "bf16": lambda: torch.autocast("cuda", torch.bfloat16)}
+PHASES = ("forward", "backward", "optimizer", "step")
+
+
+class Model(torch.nn.Module):
+    """The transformer of hw4 train: pre-norm, RMSNorm, RoPE on neighbouring columns, SwiGLU, an untied head."""
+
+    def __init__(self, width, hidden, layers, heads, vocabulary, context):
+        super().__init__()
+        self.width, self.heads, self.layers = width, heads, layers
+        shapes = {"embedding": (vocabulary, width), "norm": (width,), "head": (vocabulary, width)}
+        for layer in range(layers):
+            name = f"layers_{layer}_"
+            shapes |= {name + "attention_norm": (width,), name + "qkv": (3 * width, width),
+                       name + "output": (width, width), name + "feed_norm": (width,),
+                       name + "gate_up": (2 * hidden, width), name + "down": (width, hidden)}
+        for name, shape in shapes.items():
+            self.register_parameter(name, torch.nn.Parameter(
+                torch.ones(shape) if len(shape) == 1 else torch.randn(shape) * (2 / sum(shape)) ** 0.5))
+        columns = width // heads
+        frequencies = 10000.0 ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
+        angles = torch.arange(context, dtype=torch.float64)[:, None] * frequencies
+        self.register_buffer("cosine", angles.cos().float())
+        self.register_buffer("sine", angles.sin().float())
+
+    def linear(self, name, x):
+        return F.linear(x, getattr(self, name))
+
+    def norm(self, name, x):
+        return F.rms_norm(x, (self.width,), getattr(self, name), 1e-5)
+
+    def rotated(self, x):
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack((a * self.cosine - b * self.sine, a * self.sine + b * self.cosine), -1).flatten(-2).to(x.dtype)
+
+    def forward(self, inputs, targets):
+        x = F.embedding(inputs, self.embedding)
+        for layer in range(self.layers):
+            name = f"layers_{layer}_"
+            q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                       for part in self.linear(name + "qkv", self.norm(name + "attention_norm", x)).chunk(3, -1))
+            o = F.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True)
+            x = x + self.linear(name + "output", o.transpose(1, 2).flatten(-2))
+            gate, up = self.linear(name + "gate_up", self.norm(name + "feed_norm", x)).chunk(2, -1)
+            x = x + self.linear(name + "down", F.silu(gate) * up)
+        logits = self.linear("head", self.norm("norm", x))
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+def timed_steps(args, name, way, precision):
+    """Milliseconds of each phase of each step after the warm-up, and the memory that was in use at most, in GiB."""
+    sizes = MODELS[name]
+    torch.manual_seed(1)
+    torch.cuda.reset_peak_memory_stats()
+    model = Model(*sizes, args.context).cuda()
+    compute = torch.compile(model) if way == "compiled" else model
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    inputs, targets = torch.randint(sizes[-1], (2, args.batch, args.context), device="cuda")
+    rows = []
+    for step in range(args.warmup + args.repeats):
+        marks = [torch.cuda.Event(enable_timing=True) for _ in PHASES]
+        torch.cuda.synchronize()
+        marks[0].record()
+        with PRECISIONS[precision]():
+            loss = compute(inputs, targets)
+        marks[1].record()
+        loss.backward()
+        marks[2].record()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        marks[3].record()
+        optimizer.zero_grad()
+        torch.cuda.synchronize()
+        if step >= args.warmup:
+            rows.append([*(begin.elapsed_time(end) for begin, end in zip(marks, marks[1:])),
+                         marks[0].elapsed_time(marks[3])])
+    return dict(zip(PHASES, map(list, zip(*rows)))), torch.cuda.max_memory_allocated() / 2**30
+
+
+def hw4_steps(args, name):
+    """The same of hw4 bench step."""
+    done = subprocess.run(
+        [args.hw4, "bench", "step", "--device", "gpu", "--model", name, "--batch_size", str(args.batch), "--seq_len",
+         str(args.context), "--warmup", str(args.warmup), "--repeats", str(args.repeats), "--quiet", "--output", "-"],
+        stdout=subprocess.PIPE, text=True, check=True)
+    row = json.loads(done.stdout)["results"][0]
+    return {phase: [1e3 * seconds for seconds in row[phase]["samples"]] for phase in PHASES}, row["peak_bytes"] / 2**30
+
+
+def line_of(model, program, precision, times, gibibytes, ratio=None):
+    columns = "".join(f"  {statistics.mean(times[phase]):8.2f} +-{statistics.pstdev(times[phase]):5.2f}"
+                      for phase in PHASES)
+    return f"{model:8} {program:9} {precision:5}{columns}  {gibibytes:6.2f}{f'  {ratio:6.3f}' if ratio else ''}"
+
+
+def rows_of(args):
+    for name in args.models:
+        before = hw4_steps(args, name) if args.hw4 else None
+        for precision in args.precisions:
+            for way in args.ways:
+                torch.compiler.reset()
+                times, gibibytes = timed_steps(args, name, way, precision)
+                torch.cuda.empty_cache()
+                row = {"model": name, "program": way, "precision": precision, "milliseconds": times,
+                       "peak_gib": gibibytes}
+                if args.hw4:
+                    after = hw4_steps(args, name)
+                    ours = statistics.mean(before[0]["step"] + after[0]["step"])
+                    row |= {"hw4_milliseconds": [before[0], after[0]], "ratio": statistics.mean(times["step"]) / ours}
+                    print(line_of(name, "hw4", "f32", *after))
+                    before = after
+                print(line_of(name, way, precision, times, gibibytes, row.get("ratio")), flush=True)
+                yield row
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(prog="python -m hw4.step", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=("small",))
+    parser.add_argument("--ways", nargs="+", choices=("eager", "compiled"), default=("eager", "compiled"))
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=tuple(PRECISIONS))
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--context", type=int, default=512)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--hw4", metavar="PROGRAM", help="hw4 of a build with CUDA; without it PyTorch alone is timed")
+    parser.add_argument("--json", metavar="FILE")
+    args = parser.parse_args(argv)
+    if not torch.cuda.is_available():
+        print("step: needs a GPU: PyTorch finds none", file=sys.stderr)
+        return 69
+    torch.backends.cuda.matmul.allow_tf32 = False
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, batch {args.batch}, context {args.context}, ms\n"
+          f"{'model':8} {'program':9} {'':5}" + "".join(f"  {phase:>17}" for phase in PHASES) + "     GiB   ratio")
+    rows = list(rows_of(args))
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "batch": args.batch,
+                       "context": args.context, "rows": rows}, file, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
