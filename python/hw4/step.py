@@ -49,27 +49,28 @@ class Model(torch.nn.Module):
         self.register_buffer("cosine", angles.cos().float())
         self.register_buffer("sine", angles.sin().float())
 
-    def linear(self, name, x):
+    def product(self, name, x):
         return F.linear(x, getattr(self, name))
 
-    def norm(self, name, x):
+    def normalized(self, name, x):
         return F.rms_norm(x, (self.width,), getattr(self, name), 1e-5)
 
     def rotated(self, x):
         a, b = x[..., 0::2], x[..., 1::2]
-        return torch.stack((a * self.cosine - b * self.sine, a * self.sine + b * self.cosine), -1).flatten(-2).to(x.dtype)
+        turned = a * self.cosine - b * self.sine, a * self.sine + b * self.cosine
+        return torch.stack(turned, -1).flatten(-2).to(x.dtype)
 
     def forward(self, inputs, targets):
         x = F.embedding(inputs, self.embedding)
         for layer in range(self.layers):
             name = f"layers_{layer}_"
             q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                       for part in self.linear(name + "qkv", self.norm(name + "attention_norm", x)).chunk(3, -1))
+                       for part in self.product(name + "qkv", self.normalized(name + "attention_norm", x)).chunk(3, -1))
             o = F.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True)
-            x = x + self.linear(name + "output", o.transpose(1, 2).flatten(-2))
-            gate, up = self.linear(name + "gate_up", self.norm(name + "feed_norm", x)).chunk(2, -1)
-            x = x + self.linear(name + "down", F.silu(gate) * up)
-        logits = self.linear("head", self.norm("norm", x))
+            x = x + self.product(name + "output", o.transpose(1, 2).flatten(-2))
+            gate, up = self.product(name + "gate_up", self.normalized(name + "feed_norm", x)).chunk(2, -1)
+            x = x + self.product(name + "down", F.silu(gate) * up)
+        logits = self.product("head", self.normalized("norm", x))
         return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 

@@ -12,14 +12,17 @@ import json
 import signal
 import struct
 import subprocess
+import sys
 import unittest
 import zlib
 
 import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, NO_GPU, NO_INPUT, OK, USAGE, limited, run, wait_until)
 
+sys.path.insert(0, str(cli_test.REPO / "python/hw4"))
 try:
     import torch
+    import step as pytorch
 except ImportError:
     torch = None
 
@@ -326,38 +329,6 @@ def start_of(sequence, tokens, context, seed=1):
     return (tokens - context) * (drawn[1] << 32 | drawn[0]) >> 64
 
 
-def rotated(x):
-    """RoPE of (batch, heads, context, columns), columns 2i and 2i + 1 together."""
-    context, columns = x.shape[-2:]
-    frequencies = 10000.0 ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
-    angles = (torch.arange(context, dtype=torch.float64)[:, None] * frequencies).to(x.device)
-    cosine, sine = angles.cos().float(), angles.sin().float()
-    a, b = x[..., 0::2], x[..., 1::2]
-    return torch.stack((a * cosine - b * sine, a * sine + b * cosine), -1).flatten(-2)
-
-
-def logits_of(weights, inputs, layers, heads):
-    functional = torch.nn.functional
-    width = weights["norm.weight"].numel()
-
-    def norm(name, x):
-        return functional.rms_norm(x, (width,), weights[name + ".weight"], 1e-5)
-
-    def linear(name, x):
-        return x @ weights[name + ".weight"].T
-
-    x = weights["embedding.weight"][inputs]
-    for layer in range(layers):
-        name = f"layers.{layer}."
-        q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2)
-                   for part in linear(name + "qkv", norm(name + "attention_norm", x)).chunk(3, -1))
-        o = functional.scaled_dot_product_attention(rotated(q), rotated(k), v, is_causal=True)
-        x = x + linear(name + "output", o.transpose(1, 2).flatten(-2))
-        gate, up = linear(name + "gate_up", norm(name + "feed_norm", x)).chunk(2, -1)
-        x = x + linear(name + "down", functional.silu(gate) * up)
-    return linear("head", norm("norm", x))
-
-
 def learning_rate_of(step, steps):
     warm_up = steps // 10
     if step <= warm_up:
@@ -369,14 +340,14 @@ def learning_rate_of(step, steps):
 @unittest.skipIf(torch is None, "PyTorch is missing")
 class TorchTest(TrainTest):
     def test_losses_are_those_of_pytorch_from_the_same_weights(self):
-        self.compare("tiny", "cpu", layers=2, heads=4, context=64)
+        self.compare("tiny", "cpu", context=64)
 
     def test_losses_of_small_on_a_gpu(self):
         if not torch.cuda.is_available():
             self.skipTest("PyTorch finds no GPU")
-        self.compare("small", "gpu", layers=12, heads=12, context=512)
+        self.compare("small", "gpu", context=512)
 
-    def compare(self, model, device, layers, heads, context):
+    def compare(self, model, device, context):
         log = self.folder / "log"
         words = ("--model", model, "--steps", str(STEPS), "--device", device)
         done, start = self.train(*words, "--until", "0", checkpoint="start")
@@ -385,18 +356,23 @@ class TorchTest(TrainTest):
         self.trained(*words, "--log", log)
         _, tensors, _ = parts_of(start)
         on = "cuda" if device == "gpu" else "cpu"
-        weights = {name: torch.frombuffer(values, dtype=torch.float32).reshape(shape).to(on).requires_grad_()
-                   for name, (shape, values) in tensors.items() if name[:2] not in ("m.", "v.")}
-        optimizer = torch.optim.AdamW(weights.values(), lr=0, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+        module = pytorch.Model(*pytorch.MODELS[model], context).to(on)
+        parameters = dict(module.named_parameters())
+        for name, (shape, values) in tensors.items():
+            if name[:2] not in ("m.", "v."):
+                parameter = parameters.pop(name.removesuffix(".weight").replace(".", "_"))
+                parameter.data.copy_(torch.frombuffer(values, dtype=torch.float32).reshape(shape))
+        self.assertEqual(parameters, {})
+        weights = list(module.parameters())
+        optimizer = torch.optim.AdamW(weights, lr=0, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
         text = torch.tensor(array.array("H", TEXT.read_bytes()), dtype=torch.long, device=on)
         for step, line in enumerate(map(json.loads, log.read_text().splitlines())):
             starts = [start_of(4 * step + i, len(text), context) for i in range(4)]
             batch = torch.stack([text[at:at + context + 1] for at in starts])
-            logits = logits_of(weights, batch[:, :-1], layers, heads)
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+            loss = module(batch[:, :-1], batch[:, 1:])
             optimizer.zero_grad()
             loss.backward()
-            norm = torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
+            norm = torch.nn.utils.clip_grad_norm_(weights, 1.0)
             optimizer.param_groups[0]["lr"] = learning_rate_of(step + 1, STEPS)
             optimizer.step()
             self.assertAlmostEqual(loss.item(), line["loss"], delta=1e-4 * line["loss"])
