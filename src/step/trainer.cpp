@@ -71,12 +71,6 @@ double Trainer::root_into(const Batch& batch, int64_t first, int64_t count, floa
     return tree_sum(static_cast<int64_t>(losses.size()), [&](int64_t i) { return losses[static_cast<size_t>(i)]; });
 }
 
-Root Trainer::root_of(const Batch& batch, int64_t first, int64_t count) {
-    Root root{take_gradient(), 0};
-    root.loss = root_into(batch, first, count, root.gradient.get());
-    return root;
-}
-
 std::vector<float>& Trainer::squares_of_shard(const float* gradient) {
     machine_.squares(gradient + shard_.first, shard_.count, squares_.data() + shard_.first / kSegment);
     return squares_;
@@ -101,13 +95,6 @@ StepResult Trainer::finish(int64_t t, double loss, const float* gradient) {
     const Adam adam = adam_of(of, t, clip_factor(squares, settings_.clip));
     refuse_infinite(t, "learning rate / (1 - beta1^t)", adam.step); // 0 times it would be a NaN
     machine_.adamw(weights_.get() + shard_.first, gradient + shard_.first, m_.get(), v_.get(), shard_.count, adam);
-    return result;
-}
-
-StepResult Trainer::update(int64_t t, Root whole) {
-    squares_of_shard(whole.gradient.get());
-    const StepResult result = finish(t, whole.loss, whole.gradient.get());
-    unused_.push_back(std::move(whole.gradient));
     return result;
 }
 

@@ -1,7 +1,7 @@
 // A training step over a machine: gradients of micro-batches, joined in the tree of TOKEN-SUM (orders.h), clipped, and
 // AdamW. It knows nothing of files.
 //
-// root_of() gives the root of the subtree of any aligned block of sequences, update() takes that of the whole batch:
+// root_into() gives the root of the subtree of any aligned block of sequences, finish() takes that of the whole batch:
 // ranks that compute a block each add their roots in between (data_parallel.h).
 #pragma once
 
@@ -16,13 +16,6 @@
 #include "src/step/pass.h"
 
 namespace hw4::step {
-
-// The loss and the gradient of some sequences: the loss is their sum, the gradient is divided by the tokens of the
-// global batch already.
-struct Root {
-    Owned<float> gradient;
-    double loss = 0;
-};
 
 struct StepResult {
     double loss = 0; // mean over the tokens
@@ -46,23 +39,16 @@ public:
 
     // Sequences `first` to `first + count - 1` of a step's batch.
     using Batch = std::function<Tokens(int64_t first, int64_t count)>;
-    // `first` is a multiple of `count`, a power of two, but for the last block of a batch, which may end early.
-    Root root_of(const Batch& batch, int64_t first, int64_t count);
-
-    // Step t = 1, 2, ... Throws Error (bad_data), with nothing updated, where the loss or the norm is not finite.
-    StepResult update(int64_t t, Root whole);
-
-    StepResult step(int64_t t, const Batch& batch) { return update(t, root_of(batch, 0, settings_.batch)); }
-
-    // What root_of() and update() consist of, for ranks that share a step.
-    //
     // Memory for a gradient, in which the numbers between two tensors are 0.
     Owned<float> take_gradient();
-    // root_of() into `gradient`. Returns the loss.
+    // `gradient` gets what these sequences add to it, divided by the tokens of the global batch already. Returns the
+    // sum of their losses. `first` is a multiple of `count`, a power of two, but for the last block of a batch, which
+    // may end early.
     double root_into(const Batch& batch, int64_t first, int64_t count, float* gradient, const Written& written = {});
     // The sums of squares of the shard's segments, in their places among those of all segments.
     std::vector<float>& squares_of_shard(const float* gradient);
-    // update() once the sums of squares of all segments are there. `loss` is a sum.
+    // Step t = 1, 2, ... once the sums of squares of all segments are there. `loss` is a sum. Throws Error (bad_data),
+    // with nothing updated, where the loss or the norm is not finite.
     StepResult finish(int64_t t, double loss, const float* gradient);
 
 private:

@@ -103,8 +103,8 @@ Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, st
     Trainer trainer(machine, settings, micro_batch);
     test::draw_all(machine, trainer, settings.seed);
     for (int64_t t = 1; t <= 5; ++t) {
-        const StepResult result = trainer.step(
-            t, [&](int64_t first, int64_t count) { return text.sequences(settings, t - 1, first, count); });
+        const auto batch = [&](int64_t first, int64_t count) { return text.sequences(settings, t - 1, first, count); };
+        const StepResult result = test::take_step(trainer, t, batch, settings.batch);
         said.insert(said.end(), {result.loss, result.norm});
     }
     Floats parameters(trainer.parameters().floats);

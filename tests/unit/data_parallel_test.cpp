@@ -60,7 +60,9 @@ Trained trained(Machine& machine, Trainer& trainer, const Step& step) {
 Trained by_one() {
     const auto machine = make_reference();
     Trainer trainer(*machine, small_settings(), 8);
-    return trained(*machine, trainer, [&](int64_t t, const Trainer::Batch& batch) { return trainer.step(t, batch); });
+    return trained(*machine, trainer, [&](int64_t t, const Trainer::Batch& batch) {
+        return test::take_step(trainer, t, batch, small_settings().batch);
+    });
 }
 
 // Its numbers pass through copies, as those of a GPU.

@@ -36,7 +36,7 @@ public:
     // Losses, norms and all that three steps leave.
     std::vector<std::vector<float>> after_three_steps(std::vector<double>& said) {
         for (int64_t t = 1; t <= 3; ++t) {
-            const StepResult result = trainer.step(t, batch(t));
+            const StepResult result = test::take_step(trainer, t, batch(t), 5);
             said.insert(said.end(), {result.loss, result.norm});
         }
         return {copy_of(trainer.weights()), copy_of(trainer.m()), copy_of(trainer.v())};
@@ -70,9 +70,9 @@ TEST(StepTrainer, GivesTheSameBytesForEveryMicroBatchAndMachine) {
 // Two ranks, each with its aligned block of 4 of the 5 sequences, then one addition.
 TEST(StepTrainer, JoinsTheRootsOfBlocksToThatOfTheBatch) {
     SmallRun run(2);
-    const Root whole = run.trainer.root_of(run.batch(1), 0, 5);
-    const Root left = run.trainer.root_of(run.batch(1), 0, 4);
-    const Root right = run.trainer.root_of(run.batch(1), 4, 1);
+    const test::Root whole = test::root_of(run.trainer, run.batch(1), 0, 5);
+    const test::Root left = test::root_of(run.trainer, run.batch(1), 0, 4);
+    const test::Root right = test::root_of(run.trainer, run.batch(1), 4, 1);
     run.machine().add(left.gradient.get(), right.gradient.get(), run.trainer.parameters().floats);
     EXPECT_EQ(run.copy_of(left.gradient.get()), run.copy_of(whole.gradient.get()));
     EXPECT_EQ(left.loss + right.loss, whole.loss);
@@ -82,14 +82,14 @@ TEST(StepTrainer, JoinsTheRootsOfBlocksToThatOfTheBatch) {
 TEST(StepTrainer, GradientsAreTheSlopesOfTheLoss) {
     SmallRun run(8);
     const std::vector<float> weights = run.copy_of(run.trainer.weights());
-    const Root root = run.trainer.root_of(run.batch(1), 0, 5);
+    const test::Root root = test::root_of(run.trainer, run.batch(1), 0, 5);
     const std::vector<float> gradient = run.copy_of(root.gradient.get());
     const auto loss_at = [&](const Parameter& tensor, double step) {
         std::vector<float> moved = weights;
         for (size_t i = tensor.first; i < tensor.first + tensor.count(); ++i)
             moved[i] = static_cast<float>(weights[i] + step * gradient[i]);
         run.machine().put(run.trainer.weights(), moved.data(), moved.size());
-        return run.trainer.root_of(run.batch(1), 0, 5).loss / 35;
+        return test::root_of(run.trainer, run.batch(1), 0, 5).loss / 35;
     };
     for (const Parameter& tensor : run.trainer.parameters().list) {
         double squares = 0;
@@ -109,7 +109,7 @@ TEST(StepTrainer, TakesNoStepThatIsNotFinite) {
     const Parameters& parameters = run.trainer.parameters();
     run.machine().put(run.trainer.weights() + parameters.list[parameters.head].first, &infinite, 1);
     const std::vector<float> before = run.copy_of(run.trainer.weights());
-    const test::Failure failure = failure_of([&] { run.trainer.step(3, run.batch(3)); });
+    const test::Failure failure = failure_of([&] { test::take_step(run.trainer, 3, run.batch(3), 5); });
     EXPECT_EQ(failure,
               (test::Failure{ExitCode::bad_data, "step 3: the loss is not a finite number, so the step is not taken"}));
     EXPECT_EQ(run.copy_of(run.trainer.weights()), before);
@@ -119,10 +119,10 @@ TEST(StepTrainer, TakesNoStepThatIsNotFinite) {
 
 TEST(StepTrainer, RefusesANormThatIsNotFinite) {
     SmallRun run(8);
-    Root root = run.trainer.root_of(run.batch(1), 0, 5);
+    test::Root root = test::root_of(run.trainer, run.batch(1), 0, 5);
     const float large = 0x1p80f;
     run.machine().put(root.gradient.get(), &large, 1);
-    EXPECT_EQ(failure_of([&] { run.trainer.update(1, std::move(root)); }).message,
+    EXPECT_EQ(failure_of([&] { test::update(run.trainer, 1, root); }).message,
               "step 1: the gradient's norm is not a finite number, so the step is not taken");
 }
 
