@@ -178,12 +178,7 @@ public:
             const auto i = static_cast<size_t>(t);
             losses[i] = kernels_.cross_entropy(logits + t * vocabulary, tokens.targets[i], vocabulary, share);
         });
-        std::vector<double> sums(static_cast<size_t>(tokens.sequences));
-        for (size_t t = 0; t < losses.size(); ++t) {
-            double& sum = sums[t / static_cast<size_t>(tokens.context)];
-            sum = sum + losses[t];
-        }
-        return sums;
+        return tokens.sums_of(losses);
     }
 
     void add(float* a, const float* b, size_t count) override {

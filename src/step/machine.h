@@ -30,6 +30,15 @@ struct Tokens {
     std::vector<int32_t> targets;
 
     int64_t rows() const { return sequences * context; }
+    // Of a number of each row, the sum of each sequence, ascending.
+    std::vector<double> sums_of(const std::vector<double>& of_rows) const {
+        std::vector<double> sums(static_cast<size_t>(sequences));
+        for (size_t t = 0; t < of_rows.size(); ++t) {
+            double& sum = sums[t / static_cast<size_t>(context)];
+            sum = sum + of_rows[t];
+        }
+        return sums;
+    }
 };
 
 class Machine {

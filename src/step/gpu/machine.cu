@@ -143,12 +143,7 @@ public:
         std::vector<double> of_rows(rows);
         copy(of_rows.data(), losses, rows, cudaMemcpyDeviceToHost);
         wait();
-        std::vector<double> sums(static_cast<size_t>(tokens.sequences));
-        for (size_t t = 0; t < rows; ++t) {
-            double& sum = sums[t / static_cast<size_t>(tokens.context)];
-            sum = sum + of_rows[t];
-        }
-        return sums;
+        return tokens.sums_of(of_rows);
     }
 
     void add(float* a, const float* b, size_t count) override { rows_.add(a, b, static_cast<int64_t>(count)); }
