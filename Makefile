@@ -225,9 +225,8 @@ F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) $(addprefix src/gpu/,convert.cu ro
     tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked) \
     $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu) $(STEP_KERNELS)
-HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/library/*.cu profile/*.cu report/reference/*.cu) \
-    $(GPU_TESTS) \
-    tests/fuzz/gpu_side.cu \
+HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/library/*.cu profile/*.cu) \
+    $(wildcard report/reference/*.cu) $(GPU_TESTS) tests/fuzz/gpu_side.cu \
     $(patsubst %,src/bench/gpu/%.cu,workbench summation start_up) $(filter-out $(STEP_KERNELS),$(STEP_GPU)))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp include src tests testcases judge profile report -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
@@ -383,8 +382,9 @@ $(call objects,$(HW4_HOST)): private HEADER :=
 endif
 
 # What a build without them answers who asks for one.
-GPU_KERNEL_NAMES := $(shell sed -n 's/^ *{"\([a-z0-9_]*\)",.*/\1/p' src/gpu/kernels.cu)
-$(BUILD)/src/commands/engine_choice.cpp.o: src/gpu/kernels.cu
+GPU_KERNEL_LISTS := $(wildcard src/gpu/*/kernels.cu)
+GPU_KERNEL_NAMES := $(shell sed -n 's/^ *{"\([a-z0-9_]*\)",.*/\1/p' $(GPU_KERNEL_LISTS))
+$(BUILD)/src/commands/engine_choice.cpp.o: $(GPU_KERNEL_LISTS)
 $(BUILD)/src/commands/engine_choice.cpp.o: private FILE_FLAGS += -DHW4_GPU_KERNELS='"$(GPU_KERNEL_NAMES)"'
 
 # The course's cases, as hw4 bench --preset course and --shape t28 have them: {"t28", {4, 1, 16384, 64}}.

@@ -67,9 +67,11 @@ def kernels_in(text) -> dict[str, str]:
 def ideas() -> dict[str, str]:
     """What each GPU kernel does differently, from the table of kernels. Not from hw4 --list-kernels: `make report` also
     runs where there is no nvcc, and what is built there has no GPU kernels."""
-    found = kernels_in(_text("src/gpu/kernels.cu"))
+    found = {}
+    for contract in ("f32", "fixed", "half"):
+        found |= kernels_in(_text(f"src/gpu/{contract}/kernels.cu"))
     if not found:
-        raise Failed("src/gpu/kernels.cu: no table of kernels found")
+        raise Failed("src/gpu/*/kernels.cu: no table of kernels found")
     return found
 
 
@@ -86,7 +88,7 @@ def no_help(kernel) -> str:
 def idea(kernel) -> str:
     table = ideas()
     if kernel not in table:
-        raise Failed(f"{kernel} is not in the table of src/gpu/kernels.cu")
+        raise Failed(f"{kernel} is not in the tables of src/gpu/*/kernels.cu")
     return table[kernel].replace(" x ", " × ")
 
 

@@ -1,5 +1,5 @@
 // THE table of GPU kernels. --list-kernels, the tests, the judge and the choice all read this one; adding a kernel is
-// its file and one row in kernels.cu.
+// its file and one row in the kernels.cu of its contract.
 #pragma once
 
 #include <algorithm>

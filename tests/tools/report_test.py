@@ -288,7 +288,8 @@ class Published(unittest.TestCase):
 
     def test_what_comes_from_the_sources(self):
         self.assertEqual(self.fact("code.ring_buffers") * self.fact("code.piece_mib"), self.fact("code.ring_mib"))
-        listed = re.findall(r'^\s+\{(?:\.name = )?"(\w+)",', (ROOT / "src/gpu/kernels.cu").read_text(), re.MULTILINE)
+        tables = "".join(path.read_text() for path in sorted((ROOT / "src/gpu").glob("*/kernels.cu")))
+        listed = re.findall(r'^\s+\{(?:\.name = )?"(\w+)",', tables, re.MULTILINE)
         self.assertIn("plain_rows", listed)
         self.assertEqual(list(sources.ideas()), listed)
 

@@ -1,9 +1,11 @@
-// The kernels of f32, for the table in kernels.cu.
+// The kernels of f32.
 #pragma once
 
 #include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
+
+std::vector<Kernel> f32_kernels(); // their rows of the table
 
 // A warp for each query row.
 Plan plan_rows(const Problem& problem, const Device& device);
@@ -27,8 +29,8 @@ void launch_drawn_tiles(const Launch& launch, cudaStream_t stream);
 Plan plan_split_keys(const Problem& problem, const Device& device);
 void launch_split_keys(const Launch& launch, cudaStream_t stream);
 
-// ---- The backward kernels of f32, one file each, for the table in kernels.cu. They take parts of backward too, which
-// differ in gradient_args() alone: the kernels' loops do not know of them.
+// ---- The backward kernels of f32, one file each. They take parts of backward too, which differ in gradient_args()
+// alone: the kernels' loops do not know of them.
 
 // Pairs computed where they are needed: for dQ, and once more for dK and dV.
 Plan plan_plain_gradients(const Problem& problem, const Device& device);

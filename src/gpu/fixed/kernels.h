@@ -1,9 +1,11 @@
-// The kernels of the contracts `fixed` and `fixed16`, for the table in kernels.cu.
+// The kernels of the contracts `fixed` and `fixed16`.
 #pragma once
 
 #include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
+
+std::vector<Kernel> fixed_kernels(); // their rows of the table
 
 // mma.sync, any card from compute capability 8.0 on.
 Plan plan_mma_groups(const Problem& problem, const Device& device);
