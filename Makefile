@@ -166,11 +166,14 @@ NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_L
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
 endif
 
-# Where no GPU is present and the user asks for no GPU code, make run and make test build the CPU engine alone, under
-# names of its own: $(BIN)/hw4 is always complete.
+# Where the user does not ask for GPU code, make run builds hw4 and seq with PARTS=attention, without what takes a third
+# of the time and t04 does not need; where no GPU is present, make run and make test build the CPU engine alone. These
+# programs are in folders of their own: $(BIN)/hw4 is always complete.
+PARTS ?= all
 CPU_ONLY := $(if $(PRESENT_ARCHS)$(ASKED),,$(filter yes,$(CUDA)))
 HW4 := $(BIN)/hw4
-RUN_HW4 := $(if $(CPU_ONLY),$(BUILD)/hw4_cpu,$(HW4))
+RUN_BIN := $(if $(ASKED),$(BIN),$(BUILD)/run)
+RUN_PROGRAMS := $(if $(ASKED),all,$(if $(CPU_ONLY),CUDA=no) BIN=$(RUN_BIN) PARTS=attention programs)
 TEST_BIN := $(if $(CPU_ONLY),$(BUILD)/cpu,$(BIN))
 TEST_PROGRAMS := $(if $(CPU_ONLY),CUDA=no BIN=$(TEST_BIN) programs,all)
 TEST_PLACES := --bin $(TEST_BIN) --build $(BUILD) $(if $(CPU_ONLY)$(filter no,$(CUDA)),--no-cuda)
@@ -187,19 +190,23 @@ STEP_CPU := $(patsubst %,src/step/%.cpp,cpu heads product $(if $(filter x86_64,$
 STEP := $(filter-out $(STEP_CPU) src/step/avx%,$(wildcard src/step/*.cpp))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp src/step/gpu/absent.cpp
+NO_COMMANDS := src/commands/absent.cpp
+NO_KERNELS := src/gpu/absent_kernels.cu
 # The code that works on every number is optimised in full, and linked first: of an inline function that several objects
 # have, the linker takes the first. The rest compiles in half the time.
 HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
     $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
     $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,generic reference tokens weights),$(STEP))
-COLD := $(filter-out $(HOT),$(COMMON) $(STEP) $(RANKS) $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) \
-    src/gpu/kernel_file.cpp)
+COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(STEP) $(RANKS) \
+    $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
 # Those that take longest to compile come first, so that none of them is the last to end.
-LONGEST := $(patsubst %,src/gpu/%.cu,f32/forward/drawn_masked_tiles f32/forward/drawn_tiles fixed/forward/wgmma_groups \
-    f32/forward/woven_tiles fixed/forward/mma_groups fixed16/forward/mma_pairs fixed/forward/wgmma_masked)
-ALL_GPU_SOURCES := $(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu)
+SPLIT_KEYS := $(patsubst %,src/gpu/f32/forward/split_%.cu,bf16 fp16 float)
+LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,f32/forward/drawn_tiles f32/forward/drawn_masked_tiles \
+    fixed/forward/wgmma_groups f32/forward/woven_tiles fixed16/forward/wgmma_pairs_masked fixed16/forward/mma_pairs \
+    fixed/forward/mma_groups fixed16/forward/wgmma_pairs fixed/forward/wgmma_shares fixed/forward/wgmma_masked)
+ALL_GPU_SOURCES := $(filter-out $(NO_KERNELS),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu))
 GPU_SOURCES := $(LONGEST) $(filter-out $(LONGEST),$(ALL_GPU_SOURCES))
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
 STEP_KERNELS := $(patsubst %,src/step/gpu/%.cu,linear_back linear_weights linear rows)
@@ -243,7 +250,11 @@ else
 GPU_OBJECTS := $(call objects,$(NO_GPU))
 LINK_CU = $(LINK_CPP)
 endif
-HW4_WITHOUT_RANKS := $(GPU_OBJECTS) $(call objects,$(HW4_HOST) hw4.cu)
+# Of the objects of a program those that PARTS leaves, with what stands in for the others.
+LEFT_OUT := $(addprefix src/,bench/% step/% commands/bench% commands/train.cpp gpu/half/%) $(SPLIT_KEYS)
+parts_of = $(if $(filter all,$(PARTS)),$(1),$(filter-out $(call objects,$(LEFT_OUT)),$(1)) $(call objects,$(NO_COMMANDS)))
+HW4_WITHOUT_RANKS := $(call parts_of,$(GPU_OBJECTS) $(call objects,$(HW4_HOST) hw4.cu)) \
+    $(if $(filter yesattention,$(CUDA)$(PARTS)),$(call objects,$(NO_KERNELS)))
 WITH_MPI := $(call objects,src/ranks/mpi.cpp)
 HW4_OBJECTS := $(HW4_WITHOUT_RANKS) $(if $(filter yes,$(MPI)),$(WITH_MPI),$(call objects,src/ranks/without_mpi.cpp))
 COMPILE_CPP = $(CXX) $(HW4_CXXFLAGS)
@@ -313,7 +324,8 @@ $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 	$(Q)cp $< $@
 endif
 
-$(BIN)/seq: $(call objects,$(CONTRACTS) $(COMMON) $(STEP) $(RANKS) src/run/case_files.cpp src/run/case_options.cpp seq.cpp)
+$(BIN)/seq: $(call parts_of,$(call objects,$(CONTRACTS) $(COMMON) $(STEP) $(RANKS) src/run/case_files.cpp \
+    src/run/case_options.cpp seq.cpp))
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp judge/exact_values.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
@@ -353,7 +365,8 @@ $(BUILD)/headers/%.gch: Makefile $(BUILD)/cpp-command
 	@printf '#include <%s>\n' $(HEADERS) > $(@:.gch=)
 	$(call say,CXX,$(@F))
 	$(Q)$(COMPILE_CPP) -x c++-header $(@:.gch=) -o $@
-$(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp src/ranks/without_mpi.cpp $(NO_GPU)))
+$(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp \
+    testcases/generate.cpp judge/compare.cpp src/ranks/without_mpi.cpp $(NO_GPU) $(NO_COMMANDS)))
 # The tests' own code would take longer to be optimised than it does to run, but in those that compute; what they test is
 # the programs' code.
 $(eval $(call with_headers,tests,$(if $(INSTRUMENT),-O1,-O0 -U_FORTIFY_SOURCE),gtest/gtest.h $(STANDARD_HEADERS),\
@@ -425,16 +438,17 @@ $(addprefix $(BUILD)/,cpp-command cu-command mpi-command) $(SETTINGS): force
 	@mkdir -p $(@D)
 	@printf '%s\n' $(call quoted,$(COMMANDS)) | cmp -s - $@ || printf '%s\n' $(call quoted,$(COMMANDS)) > $@
 
-## run: install what is missing, build (without a GPU the CPU engine alone), run hw4 on a test case, check the bytes
+## run: install what is missing, build most of hw4 into build/run, run it on a test case, check the bytes
 .PHONY: run
 run: | need-run
-	@$(MAKE) --no-print-directory $(JOBS) $(if $(CPU_ONLY),CUDA=no HW4=$(RUN_HW4) programs,all)
-	@[ -z "$(CPU_ONLY)" ] || echo "No GPU here: $(RUN_HW4) is the CPU-only program; make builds the complete $(HW4)."
+	@$(MAKE) --no-print-directory $(JOBS) $(RUN_PROGRAMS)
+	@$(if $(ASKED),,echo "$(RUN_BIN)/hw4 is without bench, train and" \
+	    "$(if $(PRESENT_ARCHS),some GPU kernels,GPU code); make builds the complete $(HW4).")
 	@mkdir -p $(BUILD)/run
-	$(BIN)/testcases/generate t04 $(BUILD)/run/t04.in
-	$(RUN_HW4) --time $(BUILD)/run/t04.in $(BUILD)/run/t04.out
-	$(BIN)/seq $(BUILD)/run/t04.in $(BUILD)/run/t04.expected
-	$(BIN)/judge/compare $(BUILD)/run/t04.in $(BUILD)/run/t04.expected $(BUILD)/run/t04.out
+	$(RUN_BIN)/testcases/generate t04 $(BUILD)/run/t04.in
+	$(RUN_BIN)/hw4 --time $(BUILD)/run/t04.in $(BUILD)/run/t04.out
+	$(RUN_BIN)/seq $(BUILD)/run/t04.in $(BUILD)/run/t04.expected
+	$(RUN_BIN)/judge/compare $(BUILD)/run/t04.in $(BUILD)/run/t04.expected $(BUILD)/run/t04.out
 
 ## test: install what is missing, build, run every test; GPU tests too where there is a GPU; TEST_ARGS=cli_test for some
 .PHONY: test

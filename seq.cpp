@@ -15,9 +15,7 @@
 #include "src/contracts/contract.h"
 #include "src/io/file_rows.h"
 #include "src/problem/domain.h"
-#include "src/ranks/launched.h"
 #include "src/run/case_files.h"
-#include "src/step/reference.h"
 #include "src/step/training.h"
 
 namespace {
@@ -51,7 +49,9 @@ struct Request : hw4::CaseOptions {
     hw4::CaseNames names;
 };
 
-void print_version() { std::printf("seq %s, contracts %s\n", hw4::kVersion, hw4::contract_revisions().c_str()); }
+std::string version_line() {
+    return "seq " + std::string(hw4::kVersion) + ", contracts " + hw4::contract_revisions() + "\n";
+}
 
 // Nothing when --help or --version has been answered. Throws Error (usage).
 std::optional<Request> parse(int argc, char** argv) {
@@ -60,7 +60,7 @@ std::optional<Request> parse(int argc, char** argv) {
     list.push_back(hw4::flag("time", request.print_time));
     const hw4::Action asked = hw4::take_options(argc, argv, list);
     if (asked == hw4::Action::help) std::printf(kHelp, hw4::contract_names().c_str());
-    if (asked == hw4::Action::version) print_version();
+    if (asked == hw4::Action::version) std::fputs(version_line().c_str(), stdout);
     if (asked != hw4::Action::run) return std::nullopt;
     const std::vector<hw4::CaseNames> cases = request.cases_of({argv + optind, argv + argc});
     if (cases.size() != 1)
@@ -69,17 +69,6 @@ std::optional<Request> parse(int argc, char** argv) {
     request.refuse_what_lacks(*request.contract);
     hw4::refuse_sharing_standard_output({request.names.output, request.lse});
     return request;
-}
-
-int train(int argc, char** argv) {
-    const hw4::step::TrainingRequest request = hw4::step::parse_training(argc, argv, {});
-    if (request.action == hw4::Action::help) std::fputs(hw4::step::training_help("seq", "").c_str(), stdout);
-    if (request.action == hw4::Action::version) print_version();
-    if (request.action == hw4::Action::run) {
-        hw4::OneRank alone;
-        hw4::step::run_training(request, "seq", 1, alone, hw4::step::make_reference);
-    }
-    return 0;
 }
 
 void run(const Request& request) {
@@ -128,8 +117,10 @@ void run(const Request& request) {
 
 int main(int argc, char** argv) {
     return hw4::run_program("seq", [&] {
-        if (argc > 1 && argv[1] == std::string("train")) return train(argc - 1, argv + 1);
-        if (const std::optional<Request> request = parse(argc, argv)) run(*request);
+        if (argc > 1 && argv[1] == std::string("train"))
+            hw4::step::train_by_reference(argc - 1, argv + 1, version_line());
+        else if (const std::optional<Request> request = parse(argc, argv))
+            run(*request);
         return 0;
     });
 }

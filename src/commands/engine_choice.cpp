@@ -19,7 +19,7 @@ std::optional<KernelInfo> find_kernel(const std::vector<KernelInfo>& list, const
     return std::nullopt;
 }
 
-// The GPU kernels, which a build without CUDA has no list of: the Makefile reads their names from src/gpu/kernels.cu.
+// All GPU kernels, also those that this build has no list of: the Makefile reads their names from src/gpu/*/kernels.cu.
 #ifdef HW4_GPU_KERNELS
 constexpr const char* kGpuKernels = HW4_GPU_KERNELS;
 #else
@@ -30,7 +30,7 @@ constexpr const char* kGpuKernels = "";
     std::vector<std::string> known{std::istream_iterator<std::string>(words), {}};
     if (std::find(known.begin(), known.end(), name) != known.end())
         throw Error(ExitCode::no_gpu,
-                    "kernel '" + name + "' is a GPU kernel, and this build has none: " + gpu::build_description());
+                    "kernel '" + name + "' is a GPU kernel, and this build lacks it: " + gpu::build_description());
     for (const KernelInfo& kernel : cpu::kernel_list()) known.push_back(kernel.name);
     throw Error(ExitCode::usage,
                 "no kernel '" + name + "'" + did_you_mean(name, known) + "; --list-kernels names them");

@@ -45,4 +45,7 @@ std::string training_help(const std::string& program, const std::string& more);
 void run_training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
                   const std::function<std::unique_ptr<Machine>()>& make_machine);
 
+// seq train. `version`: what --version prints. Throws Error.
+void train_by_reference(int argc, char** argv, const std::string& version);
+
 } // namespace hw4::step

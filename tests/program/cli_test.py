@@ -1072,7 +1072,7 @@ class UsageTest(CliTest):
             self.skipTest("this build has them")
         for kernel in ("plain_rows", "drawn_tiles", "wgmma_groups"):
             for device in ("auto", "cpu", "gpu"):
-                self.assert_refused(NO_GPU, rf"kernel '{kernel}' is a GPU kernel, and this build has none: built without "
+                self.assert_refused(NO_GPU, rf"kernel '{kernel}' is a GPU kernel, and this build lacks it: built without "
                                             r"CUDA$", "--device", device, "--kernel", kernel, self.source, self.out)
 
     def test_kernel_file(self):

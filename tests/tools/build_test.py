@@ -64,7 +64,10 @@ class Flags(Workplace):
 
 
 class Complete(Workplace):
-    """BIN/hw4 has the GPU engine, also where make run and make test leave it out: where there is no GPU."""
+    """BIN/hw4 is complete, also where make run and make test build less."""
+    LEFT_OUT = ("src/bench/", "src/step/", "src/commands/bench", "src/commands/train.cpp", "src/gpu/half/",
+                "src/gpu/f32/forward/split_float.cu")
+    STANDS_IN = {"src/commands/absent.cpp", "src/gpu/absent_kernels.cu"}
 
     def said(self, nvidia_smi, *settings):
         tool = Path(self.folder, "nvidia-smi")
@@ -79,26 +82,41 @@ class Complete(Workplace):
     def compiled(said):
         return {re.search(r" -c (\S+)", line)[1]: line for line in said.splitlines() if " -c " in line}
 
-    @NEEDS_NVCC
-    def test_without_a_gpu_the_cpu_engine_alone_is_built_for_make_run_and_make_test(self):
-        whole = self.compiled(self.said("exit 9", "all"))
-        for goal, program in (("run", "hw4_cpu"), ("test", "cpu/hw4")):
-            said = self.said("exit 9", goal)
-            self.assertIn(f" -o {self.folder}/build/{program} ", said)
-            self.assertNotIn(f" -o {self.folder}/bin/hw4 ", said)
-            alone = self.compiled(said)
-            self.assertEqual([name for name in alone if name.endswith(".cu")], ["hw4.cu"])
-            if goal == "run":  # both programs have the same host objects
-                self.assertEqual({name for name, line in alone.items() if whole.get(name) != line},
-                                 {f"src/{room}gpu/absent.cpp" for room in ("", "bench/", "step/")})
+    def program(self, said, program):
+        """What is compiled where this program is linked, and BIN/hw4 is not."""
+        self.assertIn(f" -o {self.folder}/build/{program} ", said)
+        self.assertNotIn(f" -o {self.folder}/bin/hw4 ", said)
+        return self.compiled(said)
+
+    def assert_the_rest_is_as_in(self, whole, part, stands_in):
+        """An object of both programs is made once."""
+        self.assertEqual({name for name, line in part.items() if whole.get(name) != line}, stands_in)
+        self.assertEqual([name for name in part if name.startswith(self.LEFT_OUT)], [])
 
     @NEEDS_NVCC
-    def test_who_has_a_gpu_or_asks_for_one_has_all(self):
-        for nvidia_smi, *settings in (("echo 9.0", "run"), ("exit 9", "ARCHS=90", "run"), ("exit 9", "CUDA=yes", "run"),
+    def test_make_run_leaves_out_what_its_case_does_not_need(self):
+        part = self.program(self.said("echo 9.0", "run"), "run/hw4")
+        self.assert_the_rest_is_as_in(self.compiled(self.said("echo 9.0", "all")), part, self.STANDS_IN)
+        self.assertIn("src/gpu/f32/forward/drawn_tiles.cu", part)
+
+    @NEEDS_NVCC
+    def test_without_a_gpu_the_cpu_engine_alone_is_built_for_make_run_and_make_test(self):
+        part = self.program(self.said("exit 9", "run"), "run/hw4")
+        self.assert_the_rest_is_as_in(self.compiled(self.said("exit 9", "all")), part,
+                                      {"src/commands/absent.cpp", "src/gpu/absent.cpp"})
+        for part in part, self.program(self.said("exit 9", "test"), "cpu/hw4"):
+            self.assertEqual([name for name in part if name.endswith(".cu")], ["hw4.cu"])
+
+    @NEEDS_NVCC
+    def test_make_and_who_asks_for_gpu_code_have_all(self):
+        for nvidia_smi, *settings in (("echo 9.0", "all"), ("exit 9", "ARCHS=90", "run"), ("exit 9", "CUDA=yes", "run"),
                                       ("exit 9", "all")):
             said = self.said(nvidia_smi, *settings)
             self.assertIn(f" -o {self.folder}/bin/hw4 ", said)
-            self.assertIn("src/gpu/engine.cu", self.compiled(said))
+            names = self.compiled(said)
+            self.assertEqual(self.STANDS_IN & set(names), set())
+            for name in "src/gpu/engine.cu", "src/gpu/half/kernels.cu", "src/commands/bench.cpp", "src/step/gpu/rows.cu":
+                self.assertIn(name, names)
 
 
 class Install(Workplace):
