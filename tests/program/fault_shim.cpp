@@ -1,12 +1,5 @@
 // Loaded before the C library (LD_PRELOAD), it makes calls go wrong as a disk, a signal or a machine without memory
-// would. What goes wrong is in the environment. At a place:
-//
-//     FAULT_FILE=PATH         the file whose reading goes wrong
-//     FAULT_SHORT_READS=N     at most N bytes a call, and every third call is interrupted (EINTR)
-//     FAULT_READ_ERROR_AT=N   EIO for every call that would reach byte N
-//     FAULT_NO_ROOM_AT=N      ENOSPC for every call that would write byte N of a file; no room is promised before
-//
-// Or at a call, whatever it is about:
+// would. What goes wrong is in the environment:
 //
 //     FAULT_CALL=NAME   open, read, pread, write, pwrite, lseek, close, fsync, rename, stat, fstat, fchmod, fallocate,
 //                       fcntl, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
@@ -71,8 +64,6 @@ Result fail(int error) {
     errno = error;
     return static_cast<Result>(-1);
 }
-
-// ---- At a call
 
 enum class How { none, error, part, nothing, wait };
 
@@ -217,32 +208,6 @@ ssize_t move_badly(How how, size_t size, const Work& work) {
     return work(size);
 }
 
-// ---- At a place
-
-bool is_chosen(int fd) {
-    struct stat opened {};
-    struct stat chosen {};
-    static auto* real_fstat = next<int(int, struct stat*)>("fstat");
-    static auto* real_stat = next<int(const char*, struct stat*)>("stat");
-    const char* path = std::getenv("FAULT_FILE");
-    return path != nullptr && real_fstat(fd, &opened) == 0 && real_stat(path, &chosen) == 0 &&
-           opened.st_ino == chosen.st_ino && opened.st_dev == chosen.st_dev;
-}
-
-bool reaches(off_t at, off_t from, size_t size) { return at >= from && at < from + static_cast<off_t>(size); }
-
-ssize_t read_badly(int fd, void* to, size_t size, off_t offset) {
-    static auto* real = next<ssize_t(int, void*, size_t, off_t)>("pread64");
-    if (!is_chosen(fd)) return real(fd, to, size, offset);
-    const off_t error_at = setting("FAULT_READ_ERROR_AT");
-    if (error_at >= 0 && reaches(error_at, offset, size)) return fail<ssize_t>(EIO);
-    const off_t most = setting("FAULT_SHORT_READS");
-    if (most < 0) return real(fd, to, size, offset);
-    static std::atomic<unsigned> reads{0};
-    if (++reads % 3 == 0) return fail<ssize_t>(EINTR);
-    return real(fd, to, std::min(size, static_cast<size_t>(most)), offset);
-}
-
 // As from a pipe that is always full, whoever fills it and when.
 ssize_t read_fully(int fd, void* to, size_t size) {
     static auto* real = next<ssize_t(int, void*, size_t)>("read");
@@ -253,19 +218,6 @@ ssize_t read_fully(int fd, void* to, size_t size) {
         done += static_cast<size_t>(std::max<ssize_t>(got, 0));
     }
     return done > 0 ? static_cast<ssize_t>(done) : got;
-}
-
-ssize_t write_badly(int fd, const void* from, size_t size, off_t offset) {
-    static auto* real = next<ssize_t(int, const void*, size_t, off_t)>("pwrite64");
-    const off_t full_at = setting("FAULT_NO_ROOM_AT");
-    if (full_at >= 0 && reaches(full_at, offset, size)) return fail<ssize_t>(ENOSPC);
-    return real(fd, from, size, offset);
-}
-
-int reserve_badly(int fd, int mode, off_t offset, off_t size) {
-    static auto* real = next<int(int, int, off_t, off_t)>("fallocate64");
-    if (setting("FAULT_NO_ROOM_AT") >= 0) return fail(EOPNOTSUPP);
-    return real(fd, mode, offset, size);
 }
 
 // Faults are for main() alone: what happens before and after it is that of libraries.
@@ -292,12 +244,14 @@ int __libc_start_main(int (*program)(int, char**, char**), int argc, char** argv
 }
 
 ssize_t pread(int fd, void* to, size_t size, off_t offset) {
+    static auto* real = next<ssize_t(int, void*, size_t, off_t)>("pread64");
     return move_badly(due_in_program("pread", CALLER, FileOfCall(fd)), size,
-                      [&](size_t part) { return read_badly(fd, to, part, offset); });
+                      [&](size_t part) { return real(fd, to, part, offset); });
 }
 ssize_t pwrite(int fd, const void* from, size_t size, off_t offset) {
+    static auto* real = next<ssize_t(int, const void*, size_t, off_t)>("pwrite64");
     return move_badly(due_in_program("pwrite", CALLER, FileOfCall(fd)), size,
-                      [&](size_t part) { return write_badly(fd, from, part, offset); });
+                      [&](size_t part) { return real(fd, from, part, offset); });
 }
 ssize_t read(int fd, void* to, size_t size) {
     static auto* real = next<ssize_t(int, void*, size_t)>("read");
@@ -309,10 +263,6 @@ ssize_t write(int fd, const void* from, size_t size) {
     static auto* real = next<ssize_t(int, const void*, size_t)>("write");
     return move_badly(due_in_program("write", CALLER, FileOfCall(fd)), size,
                       [&](size_t part) { return real(fd, from, part); });
-}
-int fallocate(int fd, int mode, off_t offset, off_t size) {
-    return due_in_program("fallocate", CALLER, FileOfCall(fd)) == How::error ? -1
-                                                                             : reserve_badly(fd, mode, offset, size);
 }
 
 int open(const char* path, int flags, ...) {
@@ -336,6 +286,7 @@ int close(int fd) { // what fails to be closed is closed all the same, as Linux 
         static auto* real = next<Result parameters>(#name);                                                            \
         return due_in_program(#name, CALLER, file) == How::error ? (Result)-1 : real(__VA_ARGS__);                     \
     }
+CAN_FAIL(int, fallocate, (int fd, int mode, off_t offset, off_t size), FileOfCall(fd), fd, mode, offset, size)
 CAN_FAIL(int, fsync, (int fd), FileOfCall(fd), fd)
 CAN_FAIL(int, rename, (const char* from, const char* to), FileOfCall(from), from, to)
 CAN_FAIL(int, stat, (const char* path, struct stat* status), FileOfCall(path), path, status)
