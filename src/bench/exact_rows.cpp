@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "src/base/parallel.h"
-#include "src/problem/tensor.h"
+#include "src/problem/exact_attention.h"
 
 namespace hw4::bench {
 namespace {
@@ -28,12 +28,6 @@ std::vector<int64_t> sampled(int64_t count) {
     return places;
 }
 
-double dot(const float* a, const float* b, int64_t count) {
-    double sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += double{a[i]} * double{b[i]};
-    return sum;
-}
-
 // The operands of a case, by unit of the queries.
 class Operands {
 public:
@@ -45,8 +39,6 @@ public:
         return of(problem_.operation->outputs, operand, out_, unit);
     }
     const Problem& problem() const { return problem_; }
-    int64_t dim() const { return problem_.dim; }
-    int64_t seen(int64_t query) const { return visible_keys(problem_.mask, problem_.queries, problem_.keys, query); }
 
 private:
     const float* of(const List<Operand>& list, size_t operand, const float* base, int64_t unit) const {
@@ -61,52 +53,11 @@ private:
     const float* out_;
 };
 
-// The weights of a query row.
-std::vector<double> weights_of(const Operands& operands, int64_t unit, int64_t query) {
-    const int64_t dim = operands.dim();
-    const double scale = 1 / std::sqrt(static_cast<double>(dim));
-    const float* const q = operands.in(0, unit) + query * dim;
-    const float* const k = operands.in(1, unit);
-    std::vector<double> weights(static_cast<size_t>(operands.seen(query)));
-    if (weights.empty()) return weights;
-    for (size_t key = 0; key < weights.size(); ++key)
-        weights[key] = scale * dot(q, k + static_cast<int64_t>(key) * dim, dim);
-    const double largest = *std::max_element(weights.begin(), weights.end());
-    double sum = 0;
-    for (double& weight : weights) sum += weight = std::exp(weight - largest);
-    for (double& weight : weights) weight /= sum;
-    return weights;
-}
-
-// dS of a query row.
-std::vector<double> score_gradients(const Operands& operands, int64_t unit, int64_t query,
-                                    const std::vector<double>& weights) {
-    const int64_t dim = operands.dim();
-    const float* const v = operands.in(2, unit);
-    const float* const d_o = operands.in(3, unit) + query * dim;
-    std::vector<double> gradients(weights.size());
-    double together = 0;
-    for (size_t key = 0; key < weights.size(); ++key) {
-        gradients[key] = dot(d_o, v + static_cast<int64_t>(key) * dim, dim);
-        together += weights[key] * gradients[key];
-    }
-    for (size_t key = 0; key < weights.size(); ++key) gradients[key] = weights[key] * (gradients[key] - together);
-    return gradients;
-}
-
-// The sum of the rows of a matrix, each times its factor.
-std::vector<double> combination(const std::vector<double>& factors, const float* rows, int64_t dim) {
-    std::vector<double> sum(static_cast<size_t>(dim));
-    for (size_t row = 0; row < factors.size(); ++row)
-        for (size_t c = 0; c < sum.size(); ++c) sum[c] += factors[row] * double{rows[row * sum.size() + c]};
-    return sum;
-}
-
-void compare(const std::vector<double>& exact, double factor, const float* got, RowError& error) {
+void compare(const Doubles& exact, const float* got, RowError& error) {
     ++error.rows;
     for (size_t c = 0; c < exact.size(); ++c) {
-        error.largest = worse(error.largest, std::abs(double{got[c]} - factor * exact[c]));
-        error.reference = std::max(error.reference, std::abs(factor * exact[c]));
+        error.largest = worse(error.largest, std::abs(double{got[c]} - exact[c]));
+        error.reference = std::max(error.reference, std::abs(exact[c]));
     }
 }
 
@@ -116,56 +67,17 @@ void merge(RowError& into, const RowError& other) {
     into.reference = std::max(into.reference, other.reference);
 }
 
-// O's row, or dQ's.
-RowError error_of_query_row(const Operands& operands, int64_t unit, int64_t query) {
+// Sampled rows of dK and dV of one head of keys.
+RowError error_of_key_rows(const ExactAttention& exact, const Problem& problem, const float* output, int64_t head) {
+    std::vector<ExactAttention::RowFacts> facts(static_cast<size_t>(exact.rows_of_group()));
+    for (int64_t i = 0; i < exact.rows_of_group(); ++i)
+        exact.query_gradient(head * exact.rows_of_group() + i, facts[static_cast<size_t>(i)]);
     RowError error;
-    const int64_t dim = operands.dim();
-    const std::vector<double> weights = weights_of(operands, unit, query);
-    if (operands.problem().operation == &kForward) {
-        compare(combination(weights, operands.in(2, unit), dim), 1, operands.out(0, unit) + query * dim, error);
-        return error;
-    }
-    const std::vector<double> gradients = score_gradients(operands, unit, query, weights);
-    compare(combination(gradients, operands.in(1, unit), dim), 1 / std::sqrt(static_cast<double>(dim)),
-            operands.out(0, unit) + query * dim, error);
-    return error;
-}
-
-void add(std::vector<double>& sum, const std::vector<double>& terms) {
-    for (size_t c = 0; c < sum.size(); ++c) sum[c] += terms[c];
-}
-
-// Sampled rows of dK and dV of the keys of one unit: sums over the `group` units that share these keys, from this one.
-RowError error_of_key_rows(const Operands& operands, int64_t first_unit, int64_t group) {
-    const Problem& problem = operands.problem();
-    const std::vector<int64_t> keys = sampled(problem.keys);
-    const auto queries = static_cast<size_t>(problem.queries);
-    std::vector<std::vector<double>> dK(keys.size(), std::vector<double>(static_cast<size_t>(problem.dim)));
-    std::vector<std::vector<double>> dV = dK;
-    for (int64_t unit = first_unit; unit < first_unit + group; ++unit) {
-        std::vector<std::vector<double>> weights(keys.size(), std::vector<double>(queries));
-        std::vector<std::vector<double>> gradients = weights;
-        for (size_t query = 0; query < queries; ++query) {
-            const std::vector<double> of_row = weights_of(operands, unit, static_cast<int64_t>(query));
-            const std::vector<double> dS = score_gradients(operands, unit, static_cast<int64_t>(query), of_row);
-            for (size_t i = 0; i < keys.size(); ++i) {
-                const auto key = static_cast<size_t>(keys[i]);
-                if (key >= of_row.size()) continue; // not seen
-                weights[i][query] = of_row[key];
-                gradients[i][query] = dS[key];
-            }
-        }
-        for (size_t i = 0; i < keys.size(); ++i) {
-            add(dK[i], combination(gradients[i], operands.in(0, unit), problem.dim));
-            add(dV[i], combination(weights[i], operands.in(3, unit), problem.dim));
-        }
-    }
-    RowError error;
-    const double scale = 1 / std::sqrt(static_cast<double>(problem.dim));
-    for (size_t i = 0; i < keys.size(); ++i) {
-        const int64_t at = keys[i] * problem.dim;
-        compare(dK[i], scale, operands.out(1, first_unit) + at, error);
-        compare(dV[i], 1, operands.out(2, first_unit) + at, error);
+    for (const int64_t key : sampled(problem.keys)) {
+        const int64_t row = head * problem.keys + key;
+        const auto [dK, dV] = exact.key_gradients(row, facts.data());
+        compare(dK, exact.output_row(output, 1, row), error);
+        compare(dV, exact.output_row(output, 2, row), error);
     }
     return error;
 }
@@ -209,20 +121,22 @@ bool has_reference_row(const Computed& computed, const Operands& operands, int64
 } // namespace
 
 RowError error_of_rows(const CaseData& data, const float* output) {
-    const Operands operands(data, output);
     const Problem& problem = data.problem;
-    const std::vector<int64_t> rows = sampled(problem.units() * problem.queries);
+    const ExactAttention exact(problem, data.values.data(), problem.keys);
+    const std::vector<int64_t> rows = sampled(exact.query_rows());
     std::vector<RowError> errors(rows.size());
     in_throwing_pieces(rows.size(), 1, [&](size_t i, size_t) {
-        errors[i] = error_of_query_row(operands, rows[i] / problem.queries, rows[i] % problem.queries);
+        ExactAttention::RowFacts facts;
+        const bool forward = problem.operation == &kForward;
+        compare(forward ? exact.output(rows[i]) : exact.query_gradient(rows[i], facts),
+                exact.output_row(output, 0, rows[i]), errors[i]);
     });
     RowError whole;
     for (const RowError& error : errors) merge(whole, error);
-    const int64_t group = problem.heads / problem.kv_heads;
     const double products =
-        static_cast<double>(group * problem.queries) * static_cast<double>(problem.keys * problem.dim);
+        static_cast<double>(exact.rows_of_group()) * static_cast<double>(problem.keys * problem.dim);
     if (problem.operation == &kBackward && products <= kMostPairProducts)
-        merge(whole, error_of_key_rows(operands, problem.units() / group / 2 * group, group));
+        merge(whole, error_of_key_rows(exact, problem, output, problem.batches * problem.kv_heads / 2));
     return whole;
 }
 
