@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/refused_option.h"
+#include "src/base/command_line.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/engine_choice.h"
 #include "src/commands/run.h"

@@ -4,7 +4,6 @@
 //     compare --exact TYPE --atol X [--rtol Y] INPUT GOT
 //
 // One of them may be "-", standard input.
-#include <getopt.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,8 +21,8 @@
 #include <vector>
 
 #include "judge/exact_values.h"
+#include "src/base/command_line.h"
 #include "src/base/error.h"
-#include "src/base/refused_option.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/io/byte_source.h"
@@ -383,34 +382,25 @@ Element parse_element(const std::string& text) {
     throw CannotCompare("--exact '" + text + "': need float32, bf16 or fp16; see --help");
 }
 
+[[noreturn]] void refuse(const std::string& what) { throw CannotCompare(what + "; see --help"); }
+
 // Nothing when --help has been answered.
 std::optional<Arguments> parse_arguments(int argc, char** argv) {
-    static constexpr option kOptions[] = {{"atol", required_argument, nullptr, kLong + 'a'},
-                                          {"rtol", required_argument, nullptr, kLong + 'r'},
-                                          {"backward", no_argument, nullptr, kLong + 'b'},
-                                          {"exact", required_argument, nullptr, kLong + 'e'},
-                                          {"help", no_argument, nullptr, kLong + 'h'},
-                                          {"version", no_argument, nullptr, kLong + 'V'},
-                                          {nullptr, 0, nullptr, 0}};
     Arguments arguments;
     const auto tolerance = [&arguments]() -> Tolerance& {
         return arguments.tolerance ? *arguments.tolerance : arguments.tolerance.emplace();
     };
-    opterr = 0; // one line of our own instead of getopt's
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
-        switch (code) {
-        case kLong + 'a': tolerance().atol = parse_atol(optarg); break;
-        case kLong + 'r': tolerance().rtol = parse_tolerance("--rtol", optarg); break;
-        case kLong + 'b': arguments.operation = &kBackward; break;
-        case kLong + 'e': arguments.exact = parse_element(optarg); break;
-        case 'h':
-        case kLong + 'h': std::fputs(kUsage, stdout); return std::nullopt;
-        case 'V':
-        case kLong + 'V': std::printf("compare of hw4 %s\n", kVersion); return std::nullopt;
-        default: throw CannotCompare(why_refused(code, argv, kOptions) + "; see --help");
-        }
-    }
+    constexpr int kValue = required_argument;
+    const Action asked =
+        take_options(argc, argv,
+                     {{"atol", kValue, [&](const char* value) { tolerance().atol = parse_atol(value); }},
+                      {"rtol", kValue, [&](const char* value) { tolerance().rtol = parse_tolerance("--rtol", value); }},
+                      {"backward", no_argument, [&](const char*) { arguments.operation = &kBackward; }},
+                      {"exact", kValue, [&](const char* value) { arguments.exact = parse_element(value); }}},
+                     refuse);
+    if (asked == Action::help) std::fputs(kUsage, stdout);
+    if (asked == Action::version) std::printf("compare of hw4 %s\n", kVersion);
+    if (asked != Action::run) return std::nullopt;
     if (arguments.exact && !arguments.tolerance)
         throw CannotCompare("--exact needs --atol or --rtol: what float64 gives is no number of the output's type");
     if (argc - optind != (arguments.exact ? 2 : 3))

@@ -6,7 +6,6 @@
 //     generate --tokens N [--seed S] [--vocabulary V] FILE      a text for hw4 train
 //
 // FILE - is standard output.
-#include <getopt.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,15 +13,18 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "src/base/command_line.h"
 #include "src/base/error.h"
 #include "src/base/interrupt.h"
 #include "src/base/numbers.h"
 #include "src/base/parallel.h"
-#include "src/base/refused_option.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/contracts/scale.h"
@@ -79,14 +81,13 @@ std::vector<std::string> split(const std::string& line, char separator) {
     return fields;
 }
 
-[[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see --help"); }
-
 void refuse_too_large(const Problem& problem, const std::string& text) {
     if (file_bytes({problem, kLongHeaderBytes}) > static_cast<Wide>(std::numeric_limits<int64_t>::max() / 2))
         usage_error("shape '" + text + "': too large for a file");
 }
 
-Problem parse_shape(const std::vector<std::string>& fields, const std::string& text) {
+Problem parse_shape(const std::string& text) {
+    const std::vector<std::string> fields = split(text, ',');
     std::array<int64_t, 3> sizes{};
     if (fields.size() != sizes.size()) usage_error("shape '" + text + "': need B,N,d");
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -181,11 +182,33 @@ Distribution parse_kind(const std::string& text) {
     }
 }
 
-uint64_t parse_seed(const std::string& text) {
-    const auto seed = whole_number(text, 0, std::numeric_limits<int64_t>::max());
-    if (!seed) usage_error("seed '" + text + "': need a whole number from 0");
-    return static_cast<uint64_t>(*seed);
+uint64_t parse_from(const char* what, const std::string& text, int64_t least, int64_t most) {
+    const auto number = whole_number(text, least, most);
+    if (!number)
+        usage_error(std::string(what) + " '" + text + "': need a whole number from " + std::to_string(least) + " to " +
+                    std::to_string(most));
+    return static_cast<uint64_t>(*number);
 }
+
+// What was asked for, in the words of the command line or of a row of cases.tsv; without those that were not given.
+struct Arguments {
+    using Word = std::optional<std::string>;
+    Word shape;
+    Word seed;
+    Word kind;
+    Word heads;
+    Word keys;
+    Word mask;
+    Word operation;
+    Word element;
+    Word window;
+    Word scale;
+    Word value_dim;
+    Word lengths;
+    Word tokens;
+    Word vocabulary;
+    bool long_header = false;
+};
 
 std::string table_path() {
     std::array<char, 4096> self{};
@@ -195,20 +218,20 @@ std::string table_path() {
     return program.substr(0, program.rfind('/') + 1) + "cases.tsv";
 }
 
-// Where a row has what is not of the course's form; one that is ends before.
-constexpr size_t kHeadsAt = 8;
-constexpr size_t kKeysAt = 9;
-constexpr size_t kMaskAt = 10;
-constexpr size_t kOperationAt = 11; // and of these some have this too
-constexpr size_t kElementAt = 12;   // and of these some this
-constexpr size_t kWindowAt = 13;    // and of these some these two
-constexpr size_t kScaleAt = 14;
-constexpr size_t kValueDimAt = 15; // and of these some these two, "-" where there is nothing to say
-constexpr size_t kLengthsAt = 16;
+uint64_t parse_seed(const Arguments& arguments) {
+    return parse_from("seed", arguments.seed.value_or("1"), 0, std::numeric_limits<int64_t>::max());
+}
+
+// What a row may have behind the course's columns, in this order: it ends after any of these but the first two, the
+// window and d_v. "-" says nothing.
+constexpr size_t kCourseColumns = 8;
+constexpr std::pair<const char*, Arguments::Word Arguments::*> kMoreColumns[] = {
+    {"heads ", &Arguments::heads}, {"keys ", &Arguments::keys},     {"mask ", &Arguments::mask},
+    {"", &Arguments::operation},   {"", &Arguments::element},       {"window ", &Arguments::window},
+    {"scale ", &Arguments::scale}, {"d_v ", &Arguments::value_dim}, {"lengths ", &Arguments::lengths}};
 
 // The rows of cases.tsv, comments and the heading left out: name, B, N, d, kind, seed, time limit, CRC-32 of the input,
-// and of some heads, keys, mask, and of these some the operation, and of these some the element, and of these some the
-// window and the scale, and of these some d_v and the lengths.
+// and more of some.
 std::vector<std::vector<std::string>> table_rows() {
     const std::string path = table_path();
     std::ifstream table(path);
@@ -220,7 +243,8 @@ std::vector<std::vector<std::string>> table_rows() {
             if (line.empty() || line[0] == '#' || line.rfind("name\t", 0) == 0) continue;
             rows.push_back(split(line, '\t'));
             const size_t fields = rows.back().size();
-            if (fields < 6 || (fields > kHeadsAt && fields <= kMaskAt) || fields == kScaleAt || fields == kLengthsAt)
+            const size_t more = std::max(fields, kCourseColumns) - kCourseColumns;
+            if (fields < 6 || more == 1 || more == 2 || more == 6 || more == 8)
                 throw Error(ExitCode::bad_data, std::string(path).append(": short row: ").append(line));
         }
     } catch (const std::ios_base::failure&) {
@@ -236,45 +260,47 @@ struct Request {
     bool silent = false; // about its operation: version 1
 };
 
-Request request_for(const std::string& name) {
+Arguments arguments_of(const std::string& name) {
     for (const auto& row : table_rows()) {
         if (row[0] != name) continue;
-        Problem problem = parse_shape({row[1], row[2], row[3]}, name);
-        std::vector<int32_t> lengths;
-        if (row.size() > kMaskAt) {
-            parse_heads(row[kHeadsAt], problem);
-            problem.keys = parse_keys(row[kKeysAt]);
-            problem.mask = parse_mask(row[kMaskAt]);
-            if (row.size() > kOperationAt) problem.operation = parse_operation(row[kOperationAt]);
-            if (row.size() > kElementAt) problem.element = parse_element(row[kElementAt]);
-            if (row.size() > kScaleAt) {
-                problem.window = parse_window(row[kWindowAt]);
-                problem.scale = parse_scale(row[kScaleAt]);
-                require_mask(problem);
-            }
-            if (row.size() > kLengthsAt) {
-                if (row[kValueDimAt] != "-") parse_value_dim(row[kValueDimAt], problem);
-                if (row[kLengthsAt] != "-") lengths = parse_lengths(row[kLengthsAt], problem);
-                problem.by_lengths = !lengths.empty();
-            }
-            refuse_too_large(problem, name);
-        }
-        return {{problem, parse_kind(row[4]), parse_seed(row[5])}, lengths};
+        Arguments arguments;
+        arguments.shape = row[1] + "," + row[2] + "," + row[3];
+        arguments.kind = row[4];
+        arguments.seed = row[5];
+        for (size_t i = kCourseColumns; i < std::min(row.size(), kCourseColumns + std::size(kMoreColumns)); ++i)
+            if (row[i] != "-") arguments.*kMoreColumns[i - kCourseColumns].second = row[i];
+        return arguments;
     }
     usage_error("no case '" + name + "' in " + table_path());
+}
+
+Request request_of(const Arguments& arguments) {
+    Request request;
+    Problem& problem = request.recipe.problem;
+    problem = parse_shape(*arguments.shape);
+    if (arguments.heads) parse_heads(*arguments.heads, problem);
+    if (arguments.keys) problem.keys = parse_keys(*arguments.keys);
+    if (arguments.value_dim) parse_value_dim(*arguments.value_dim, problem);
+    if (arguments.lengths) request.lengths = parse_lengths(*arguments.lengths, problem);
+    problem.by_lengths = !request.lengths.empty();
+    if (arguments.mask) problem.mask = parse_mask(*arguments.mask);
+    if (arguments.window) problem.window = parse_window(*arguments.window);
+    if (arguments.scale) problem.scale = parse_scale(*arguments.scale);
+    require_mask(problem);
+    if (arguments.operation) problem.operation = parse_operation(*arguments.operation);
+    if (arguments.element) problem.element = parse_element(*arguments.element);
+    refuse_too_large(problem, *arguments.shape);
+    if (arguments.kind) request.recipe.values = parse_kind(*arguments.kind);
+    request.recipe.seed = parse_seed(arguments);
+    return request;
 }
 
 void list() {
     for (const auto& row : table_rows()) {
         std::printf("%s\tB %s, N %s, d %s, %s", row[0].c_str(), row[1].c_str(), row[2].c_str(), row[3].c_str(),
                     row[4].c_str());
-        if (row.size() > kMaskAt)
-            std::printf(", heads %s, keys %s, mask %s", row[kHeadsAt].c_str(), row[kKeysAt].c_str(),
-                        row[kMaskAt].c_str());
-        for (size_t at = kOperationAt; at < std::min(row.size(), kWindowAt); ++at) std::printf(", %s", row[at].c_str());
-        if (row.size() > kScaleAt) std::printf(", window %s, scale %s", row[kWindowAt].c_str(), row[kScaleAt].c_str());
-        if (row.size() > kLengthsAt)
-            std::printf(", d_v %s, lengths %s", row[kValueDimAt].c_str(), row[kLengthsAt].c_str());
+        for (size_t i = kCourseColumns; i < std::min(row.size(), kCourseColumns + std::size(kMoreColumns)); ++i)
+            std::printf(", %s%s", kMoreColumns[i - kCourseColumns].first, row[i].c_str());
         std::printf("\n");
     }
     std::printf("kinds:");
@@ -315,18 +341,7 @@ void write_case(const Request& request, const std::string& path) {
         request.silent ? short_header_of(recipe.problem) : header_of(recipe.problem, request.long_header);
     file.write(header.data(), header.size());
     file.write(request.lengths.data(), request.lengths.size() * sizeof(int32_t));
-    if (recipe.problem.is_padded()) {
-        write_rows(recipe, path, file);
-        return file.commit(false);
-    }
-    const size_t total = static_cast<size_t>(recipe.problem.batches) * recipe.problem.batch_input_floats();
-    std::vector<float> block(std::min(kBlockFloats, total));
-    for (size_t first = 0; first < total; first += block.size()) {
-        const size_t count = std::min(block.size(), total - first);
-        fill_in_parallel(recipe, first, count, block.data());
-        store(path, recipe.problem.element, block, count);
-        file.write(block.data(), count * bytes_of(recipe.problem.element));
-    }
+    write_rows(recipe, path, file);
     file.commit(false);
 }
 
@@ -354,154 +369,51 @@ void write_tokens(uint64_t count, uint64_t seed, uint64_t vocabulary, const std:
     file.commit(false);
 }
 
-uint64_t parse_from(const char* what, const std::string& text, int64_t least, int64_t most) {
-    const auto number = whole_number(text, least, most);
-    if (!number)
-        usage_error(std::string(what) + " '" + text + "': need a whole number from " + std::to_string(least) + " to " +
-                    std::to_string(most));
-    return static_cast<uint64_t>(*number);
-}
-
-// What was asked for, in the order of the command line.
-struct Arguments {
-    std::string shape;
-    std::string heads;
-    std::string keys;
-    std::string value_dim;
-    std::string lengths;
-    CaseRecipe recipe;
-    bool seeded = false;      // --seed
-    bool varied = false;      // --kind
-    bool long_header = false; // something that version 1 cannot say, or --long
-    bool causal = false;
-    int64_t window = 0;
-    double scale = 0;
-    bool backward = false; // in version 1 too, which does not say so
-    Element element = Element::float32;
-    uint64_t tokens = 0;     // 0: no text
-    uint64_t vocabulary = 0; // 0: the default
-};
-
-Request request_of(const Arguments& arguments, const std::string& name) {
-    if (arguments.shape.empty()) return request_for(name);
-    Request request{arguments.recipe, {}, arguments.long_header, arguments.backward && !arguments.long_header};
-    Problem& problem = request.recipe.problem;
-    problem = parse_shape(split(arguments.shape, ','), arguments.shape);
-    if (!arguments.heads.empty()) parse_heads(arguments.heads, problem);
-    if (!arguments.keys.empty()) problem.keys = parse_keys(arguments.keys);
-    if (!arguments.value_dim.empty()) parse_value_dim(arguments.value_dim, problem);
-    if (!arguments.lengths.empty()) request.lengths = parse_lengths(arguments.lengths, problem);
-    problem.by_lengths = !request.lengths.empty();
-    if (arguments.causal) problem.mask = Mask::causal;
-    problem.window = arguments.window;
-    problem.scale = arguments.scale;
-    require_mask(problem);
-    if (arguments.backward) problem.operation = &kBackward;
-    problem.element = arguments.element;
-    refuse_too_large(problem, arguments.shape);
-    return request;
-}
-
 int run(int argc, char** argv) {
-    static constexpr option kOptions[] = {{"shape", required_argument, nullptr, kLong + 's'},
-                                          {"seed", required_argument, nullptr, kLong + 'r'},
-                                          {"kind", required_argument, nullptr, kLong + 'k'},
-                                          {"heads", required_argument, nullptr, kLong + 'H'},
-                                          {"keys", required_argument, nullptr, kLong + 'K'},
-                                          {"value-dim", required_argument, nullptr, kLong + 'v'},
-                                          {"lengths", required_argument, nullptr, kLong + 'L'},
-                                          {"causal", no_argument, nullptr, kLong + 'c'},
-                                          {"window", required_argument, nullptr, kLong + 'w'},
-                                          {"scale", required_argument, nullptr, kLong + 'x'},
-                                          {"backward", no_argument, nullptr, kLong + 'b'},
-                                          {"element", required_argument, nullptr, kLong + 'e'},
-                                          {"long", no_argument, nullptr, kLong + '2'},
-                                          {"tokens", required_argument, nullptr, kLong + 't'},
-                                          {"vocabulary", required_argument, nullptr, kLong + 'n'},
-                                          {"list", no_argument, nullptr, kLong + 'l'},
-                                          {"help", no_argument, nullptr, kLong + 'h'},
-                                          {"version", no_argument, nullptr, kLong + 'V'},
-                                          {nullptr, 0, nullptr, 0}};
     Arguments arguments;
-    arguments.recipe.seed = 1;
-    opterr = 0; // one line of our own instead of getopt's
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet
-    for (int opt = 0; (opt = getopt_long(argc, argv, ":hV", kOptions, nullptr)) != -1;) {
-        switch (opt) {
-        case kLong + 's':
-            arguments.shape = optarg;
-            if (arguments.shape.empty()) usage_error("shape '': need B,N,d");
-            break;
-        case kLong + 'r':
-            arguments.recipe.seed = parse_seed(optarg);
-            arguments.seeded = true;
-            break;
-        case kLong + 'k':
-            arguments.recipe.values = parse_kind(optarg);
-            arguments.varied = true;
-            break;
-        case kLong + 't': arguments.tokens = parse_from("tokens", optarg, 1, int64_t{1} << 40); break;
-        case kLong + 'n': arguments.vocabulary = parse_from("vocabulary", optarg, 2, 65536); break;
-        case kLong + 'H':
-            arguments.heads = optarg;
-            if (arguments.heads.empty()) usage_error("heads '': need a whole number from 1");
-            arguments.long_header = true;
-            break;
-        case kLong + 'K':
-            arguments.keys = optarg;
-            if (arguments.keys.empty()) usage_error("keys '': need a whole number from 1");
-            arguments.long_header = true;
-            break;
-        case kLong + 'v':
-            arguments.value_dim = optarg;
-            if (arguments.value_dim.empty()) usage_error("value-dim '': need a whole number from 1");
-            arguments.long_header = true;
-            break;
-        case kLong + 'L':
-            arguments.lengths = optarg;
-            if (arguments.lengths.empty()) usage_error("lengths '': need whole numbers");
-            arguments.long_header = true;
-            break;
-        case kLong + 'c': arguments.causal = arguments.long_header = true; break;
-        case kLong + 'w':
-            arguments.window = parse_window(optarg);
-            arguments.long_header = true;
-            break;
-        case kLong + 'x':
-            arguments.scale = parse_scale(optarg);
-            arguments.long_header = true;
-            break;
-        case kLong + 'b': arguments.backward = true; break;
-        case kLong + 'e':
-            arguments.element = parse_element(optarg);
-            arguments.long_header = arguments.long_header || arguments.element != Element::float32;
-            break;
-        case kLong + '2': arguments.long_header = true; break;
-        case kLong + 'l': list(); return 0;
-        case 'h':
-        case kLong + 'h': std::fputs(kUsage, stdout); return 0;
-        case 'V':
-        case kLong + 'V': std::printf("generate of hw4 %s\n", kVersion); return 0;
-        default: usage_error(why_refused(opt, argv, kOptions));
-        }
-    }
-    const int names = argc - optind;
-    const bool shaped = !arguments.shape.empty();
-    const bool text = arguments.tokens > 0;
+    bool lists = false;
+    const auto word = [](const char* name, Arguments::Word& to) {
+        return CommandOption{name, required_argument, [&to](const char* value) { to = value; }};
+    };
+    const auto meaning = [](const char* name, Arguments::Word& to, const char* value) {
+        return CommandOption{name, no_argument, [&to, value](const char*) { to = value; }};
+    };
+    const Action asked =
+        take_options(argc, argv,
+                     {word("shape", arguments.shape), word("seed", arguments.seed), word("kind", arguments.kind),
+                      word("heads", arguments.heads), word("keys", arguments.keys),
+                      word("value-dim", arguments.value_dim), word("lengths", arguments.lengths),
+                      meaning("causal", arguments.mask, name_of(Mask::causal)), word("window", arguments.window),
+                      word("scale", arguments.scale), meaning("backward", arguments.operation, kBackward.name),
+                      word("element", arguments.element), flag("long", arguments.long_header),
+                      word("tokens", arguments.tokens), word("vocabulary", arguments.vocabulary), flag("list", lists)});
+    if (asked == Action::help) std::fputs(kUsage, stdout);
+    if (asked == Action::version) std::printf("generate of hw4 %s\n", kVersion);
+    if (asked == Action::run && lists) list();
+    if (asked != Action::run || lists) return 0;
+    const bool shaped = arguments.shape.has_value();
+    const bool text = arguments.tokens.has_value();
+    // Something that version 1 cannot say, or --long; version 1 has dO too, and does not say so.
+    const bool long_header = arguments.long_header || arguments.heads || arguments.keys || arguments.value_dim ||
+                             arguments.lengths || arguments.mask || arguments.window || arguments.scale ||
+                             arguments.element.value_or("float32") != "float32";
     if (shaped && text) usage_error("--shape and --tokens: take one of the two");
-    if (!text && arguments.vocabulary > 0) usage_error("--vocabulary goes with --tokens");
-    if (!shaped && !text && arguments.seeded) usage_error("--seed goes with --shape or --tokens");
-    if (!shaped && arguments.varied) usage_error("--kind goes with --shape");
-    if (!shaped && (arguments.long_header || arguments.backward))
-        usage_error("--heads, --keys and the like go with --shape");
+    if (!text && arguments.vocabulary) usage_error("--vocabulary goes with --tokens");
+    if (!shaped && !text && arguments.seed) usage_error("--seed goes with --shape or --tokens");
+    if (!shaped && arguments.kind) usage_error("--kind goes with --shape");
+    if (!shaped && (long_header || arguments.operation)) usage_error("--heads, --keys and the like go with --shape");
     const bool one_name = shaped || text;
-    if (names != (one_name ? 1 : 2)) usage_error(one_name ? "need one FILE" : "need NAME and FILE");
+    if (argc - optind != (one_name ? 1 : 2)) usage_error(one_name ? "need one FILE" : "need NAME and FILE");
     if (text) {
-        const uint64_t vocabulary = arguments.vocabulary > 0 ? arguments.vocabulary : 256;
-        write_tokens(arguments.tokens, arguments.recipe.seed, vocabulary, argv[optind]);
+        const uint64_t tokens = parse_from("tokens", *arguments.tokens, 1, int64_t{1} << 40);
+        const uint64_t vocabulary = parse_from("vocabulary", arguments.vocabulary.value_or("256"), 2, 65536);
+        write_tokens(tokens, parse_seed(arguments), vocabulary, argv[optind]);
         return 0;
     }
-    write_case(request_of(arguments, argv[optind]), argv[argc - 1]);
+    Request request = request_of(shaped ? arguments : arguments_of(argv[optind]));
+    request.long_header = long_header;
+    request.silent = shaped && arguments.operation && !long_header;
+    write_case(request, argv[argc - 1]);
     return 0;
 }
 

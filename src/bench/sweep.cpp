@@ -6,7 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/base/numbers.h"
-#include "src/base/refused_option.h"
+#include "src/base/command_line.h"
 #include "src/contracts/contract.h"
 
 namespace hw4::bench {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/refused_option.h"
+#include "src/base/command_line.h"
 #include "src/cpu/engine.h"
 
 namespace hw4 {

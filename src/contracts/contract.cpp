@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/base/error.h"
-#include "src/base/refused_option.h"
+#include "src/base/command_line.h"
 #include "src/contracts/logsumexp.h"
 #include "src/problem/tensor.h"
 

@@ -1,7 +1,6 @@
 #include "src/run/case_options.h"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
 
 #include "src/base/error.h"
@@ -45,49 +44,12 @@ std::string got(size_t words) { return ", got " + std::to_string(words) + (words
 
 } // namespace
 
-void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see --help"); }
-
 std::vector<std::string> ArrayNames::inputs() const { return given_of(in); }
 std::vector<std::string> ArrayNames::gradients() const { return given_of(out); }
 
 std::string parse_name(const char* option, const std::string& name) {
     if (name.empty()) usage_error("--" + std::string(option) + " '': need a name");
     return name;
-}
-
-Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
-                    void (*refuse)(const std::string& what)) {
-    constexpr int kFirst = kLong; // codes of the list; then those of every command
-    const int help = kFirst + static_cast<int>(list.size());
-    std::deque<std::string> dashed;
-    std::vector<option> options;
-    for (size_t i = 0; i < list.size(); ++i) {
-        const int code = kFirst + static_cast<int>(i);
-        options.push_back({list[i].name.c_str(), list[i].has_value, nullptr, code});
-        if (list[i].name.find('_') == std::string::npos) continue;
-        dashed.push_back(list[i].name);
-        std::replace(dashed.back().begin(), dashed.back().end(), '_', '-');
-        options.push_back({dashed.back().c_str(), list[i].has_value, nullptr, code});
-    }
-    options.insert(
-        options.end(),
-        {{"help", no_argument, nullptr, help}, {"version", no_argument, nullptr, help + 1}, {nullptr, 0, nullptr, 0}});
-    opterr = 0; // one line of our own instead of getopt's
-    optind = 0; // start over, also when a test parses twice
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
-    for (int code = 0; (code = getopt_long(argc, argv, ":hV", options.data(), nullptr)) != -1;) {
-        if (code == 'h' || code == help) return Action::help;
-        if (code == 'V' || code == help + 1) return Action::version;
-        if (code >= kFirst) {
-            list[static_cast<size_t>(code - kFirst)].take(optarg);
-            continue;
-        }
-        const CommandOption* const without =
-            code == ':' && optopt >= kFirst ? &list[static_cast<size_t>(optopt - kFirst)] : nullptr;
-        if (without == nullptr || !without->take_none || !without->take_none())
-            refuse(why_refused(code, argv, options.data()));
-    }
-    return Action::run;
 }
 
 std::vector<CommandOption> CaseOptions::options(const Contract*& contract) {

@@ -1,40 +1,13 @@
-// The way through a command line, and what hw4 and seq are asked in the same words: which case, under which mask, for
-// which operation, into which files.
+// What hw4 and seq are asked in the same words: which case, under which mask, for which operation, into which files.
 #pragma once
 
-#include <getopt.h>
-
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "src/base/refused_option.h"
+#include "src/base/command_line.h"
 #include "src/contracts/contract.h"
 
 namespace hw4 {
-
-// Throws Error (usage).
-[[noreturn]] void usage_error(const std::string& what);
-
-enum class Action { run, help, version, list_kernels };
-
-// An option of a command: its name (with - for _ too), whether it has a value, as getopt_long() says it, and what is
-// done with the value.
-struct CommandOption {
-    std::string name;
-    int has_value;
-    std::function<void(const char* value)> take;
-    std::function<bool()> take_none = {}; // where the value is missing; false, or empty: that is wrong usage
-};
-
-inline CommandOption flag(const char* name, bool& set) {
-    return {name, no_argument, [&set](const char*) { set = true; }};
-}
-
-// Takes the options of the list, and --help and --version, which come back at once: what follows them is not looked at.
-// Leaves optind at the first word that is no option. `refuse` throws Error (usage).
-Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
-                    void (*refuse)(const std::string& what) = usage_error);
 
 struct CaseNames {
     std::string input;

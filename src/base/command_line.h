@@ -1,14 +1,38 @@
-// Words of a command line that are not known: what to say of them, where getopt_long() says nothing itself, and which
-// known name was probably meant.
+// The way through a command line: options, what is done with their values, and what is said of words that are not
+// known.
 #pragma once
 
 #include <getopt.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace hw4 {
+
+// Throws Error (usage).
+[[noreturn]] void usage_error(const std::string& what);
+
+enum class Action { run, help, version, list_kernels };
+
+// An option of a command: its name (with - for _ too), whether it has a value, as getopt_long() says it, and what is
+// done with the value.
+struct CommandOption {
+    std::string name;
+    int has_value;
+    std::function<void(const char* value)> take;
+    std::function<bool()> take_none = {}; // where the value is missing; false, or empty: that is wrong usage
+};
+
+inline CommandOption flag(const char* name, bool& set) {
+    return {name, no_argument, [&set](const char*) { set = true; }};
+}
+
+// Takes the options of the list, and --help and --version, which come back at once: what follows them is not looked at.
+// Leaves optind at the first word that is no option. `refuse` throws Error (usage).
+Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
+                    void (*refuse)(const std::string& what) = usage_error);
 
 // How many letters to insert, delete, replace or swap with their neighbour turn one word into the other.
 inline size_t edit_distance(const std::string& a, const std::string& b) {
@@ -42,29 +66,6 @@ inline std::string did_you_mean(const std::string& word, const std::vector<std::
         least = distance;
     }
     return closest.empty() ? "" : " (did you mean " + prefix + closest + "?)";
-}
-
-constexpr int kLong = 256; // codes of long options begin here, so that a letter is told from them
-
-// The option that getopt_long() has just refused: a letter, which may be one of several in a word that is not passed
-// yet, or else the word before, a long option. It leaves the letter or the code in optopt, 0 for an unknown long one.
-inline std::string refused_option(char** argv) {
-    if (optopt > 0 && optopt < kLong) return {'-', static_cast<char>(optopt)};
-    return argv[optind - 1];
-}
-
-// Why getopt_long(), whose letters begin with ':', has just returned `code`, ':' or '?'.
-inline std::string why_refused(int code, char** argv, const option* options) {
-    const std::string given = refused_option(argv);
-    if (code == ':') return "option '" + given + "' needs a value";
-    if (optopt >= kLong) return "option '" + given + "' takes no value";
-    std::string meant;
-    if (optopt == 0) {
-        std::vector<std::string> names;
-        for (const option* known = options; known->name != nullptr; ++known) names.emplace_back(known->name);
-        meant = did_you_mean(given.substr(2, given.find('=') - 2), names, "--");
-    }
-    return "unknown or ambiguous option '" + given + "'" + meant;
 }
 
 } // namespace hw4

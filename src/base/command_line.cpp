@@ -1,0 +1,73 @@
+#include "src/base/command_line.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "src/base/error.h"
+
+namespace hw4 {
+namespace {
+
+constexpr int kLong = 256; // codes of long options begin here, so that a letter is told from them
+
+// The option that getopt_long() has just refused: a letter, which may be one of several in a word that is not passed
+// yet, or else the word before, a long option. It leaves the letter or the code in optopt, 0 for an unknown long one.
+std::string refused_option(char** argv) {
+    if (optopt > 0 && optopt < kLong) return {'-', static_cast<char>(optopt)};
+    return argv[optind - 1];
+}
+
+// Why getopt_long(), whose letters begin with ':', has just returned `code`, ':' or '?'.
+std::string why_refused(int code, char** argv, const option* options) {
+    const std::string given = refused_option(argv);
+    if (code == ':') return "option '" + given + "' needs a value";
+    if (optopt >= kLong) return "option '" + given + "' takes no value";
+    std::string meant;
+    if (optopt == 0) {
+        std::vector<std::string> names;
+        for (const option* known = options; known->name != nullptr; ++known) names.emplace_back(known->name);
+        meant = did_you_mean(given.substr(2, given.find('=') - 2), names, "--");
+    }
+    return "unknown or ambiguous option '" + given + "'" + meant;
+}
+
+} // namespace
+
+void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see --help"); }
+
+Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
+                    void (*refuse)(const std::string& what)) {
+    constexpr int kFirst = kLong; // codes of the list; then those of every command
+    const int help = kFirst + static_cast<int>(list.size());
+    std::deque<std::string> dashed;
+    std::vector<option> options;
+    for (size_t i = 0; i < list.size(); ++i) {
+        const int code = kFirst + static_cast<int>(i);
+        options.push_back({list[i].name.c_str(), list[i].has_value, nullptr, code});
+        if (list[i].name.find('_') == std::string::npos) continue;
+        dashed.push_back(list[i].name);
+        std::replace(dashed.back().begin(), dashed.back().end(), '_', '-');
+        options.push_back({dashed.back().c_str(), list[i].has_value, nullptr, code});
+    }
+    options.insert(
+        options.end(),
+        {{"help", no_argument, nullptr, help}, {"version", no_argument, nullptr, help + 1}, {nullptr, 0, nullptr, 0}});
+    opterr = 0; // one line of our own instead of getopt's
+    optind = 0; // start over, also when a test parses twice
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
+    for (int code = 0; (code = getopt_long(argc, argv, ":hV", options.data(), nullptr)) != -1;) {
+        if (code == 'h' || code == help) return Action::help;
+        if (code == 'V' || code == help + 1) return Action::version;
+        if (code >= kFirst) {
+            list[static_cast<size_t>(code - kFirst)].take(optarg);
+            continue;
+        }
+        const CommandOption* const without =
+            code == ':' && optopt >= kFirst ? &list[static_cast<size_t>(optopt - kFirst)] : nullptr;
+        if (without == nullptr || !without->take_none || !without->take_none())
+            refuse(why_refused(code, argv, options.data()));
+    }
+    return Action::run;
+}
+
+} // namespace hw4
