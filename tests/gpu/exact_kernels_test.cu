@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include "tests/support/each_kernel.h"
@@ -59,23 +58,6 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
     for (int64_t dim = 1; dim <= 256; ++dim)
         for (const int64_t n : {40, 70})
             expect_reference_bytes({1, n, dim}, CaseKind::uniform, static_cast<uint64_t>(dim));
-}
-
-TEST_P(EachGpuKernel, GivesTheReferenceBytesOnRandomShapes) {
-    static const unsigned seed = std::random_device{}(); // the same for every kernel
-    std::printf("seed %u\n", seed);
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
-    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-    const bool fixed = GetParam().under != &kF32;
-    for (int i = 0; i < test::random_shapes(fixed ? 100 : 200); ++i) {
-        // A quarter with several segments, the others small.
-        const Problem problem =
-            i % 4 == 0 ? (fixed ? Problem{1, pick(500, 1600), pick(1, 64)} : Problem{1, pick(1000, 3200), pick(1, 40)})
-                       : Problem{pick(1, 4), pick(1, 300), pick(1, 256)};
-        expect_reference_bytes(problem, kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))],
-                               static_cast<uint64_t>(pick(0, 1 << 30)));
-    }
 }
 
 TEST_P(EachGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }

@@ -230,20 +230,6 @@ INSTANTIATE_TEST_SUITE_P(Every, HalfBackwardKernel, testing::ValuesIn(half_kerne
 
 class HalfForwardKernel : public HalfKernel {};
 
-// Scores that are all the same: weights are 1, and whole numbers of V have their mean.
-TEST_P(HalfForwardKernel, GivesTheMeanOfEqualScores) {
-    for (const int64_t dim : {8, 64, 128})
-        for (const int64_t n : {1, 64, 256, 1024}) {
-            const Problem problem(1, n, dim);
-            std::vector<float> values(problem.floats_in(problem.input_rows()), 0.5f);
-            each_key(values, problem, [&](float*, float* value, int64_t key) {
-                for (int64_t t = 0; t < dim; ++t) value[t] = static_cast<float>((key + t) % 2 == 0 ? 3 : 5);
-            });
-            const std::vector<float> out = attend(problem, values);
-            for (int64_t t = 0; t < dim; ++t) EXPECT_EQ(out[static_cast<size_t>(t)], n > 1 ? 4 : t % 2 == 0 ? 3 : 5);
-        }
-}
-
 // Scores so far from one another that a row is the value of its largest, wherever that is.
 TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfHugeScores) {
     constexpr int64_t kKeys = 200;
@@ -270,34 +256,6 @@ TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfHugeScores) {
                             ASSERT_EQ(out[static_cast<size_t>(row * dim + t)], static_cast<float>((winner + t) % 100))
                                 << dim << " " << power << " " << order << " " << negative;
                 }
-}
-
-// Scores that are neighbours among the floats, which are the same when they are scaled: the row is still the value of
-// the largest, and no weight is infinite.
-TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfNeighbouringScores) {
-    constexpr int64_t kKeys = 200;
-    for (const int64_t dim : {33, 64, 128})
-        for (const float far : {32768.0f, 40960.0f, 57344.0f})
-            for (const int64_t order : {1, 7, 199}) {
-                Problem problem(1, 70, dim);
-                problem.keys = kKeys;
-                std::vector<float> values(problem.floats_in(problem.input_rows()));
-                each_query(values, problem, [&](float* q, int64_t) {
-                    q[0] = 32768;
-                    q[1] = 2;
-                });
-                int64_t winner = 0;
-                each_key(values, problem, [&](float* key, float* value, int64_t index) {
-                    key[0] = far;
-                    key[1] = static_cast<float>(64 * (index * order % kKeys)); // scores 128 apart, near 2^30
-                    for (int64_t t = 0; t < dim; ++t) value[t] = static_cast<float>(64 + (index + t) % 32);
-                    if (index * order % kKeys == kKeys - 1) winner = index;
-                });
-                const std::vector<float> out = attend(problem, values);
-                for (int64_t t = 0; t < dim; ++t)
-                    ASSERT_EQ(out[static_cast<size_t>(t)], static_cast<float>(64 + (winner + t) % 32))
-                        << dim << " " << far << " " << order;
-            }
 }
 
 // Rows whose scores are all far from 0 are those of what is added to that, and rows beside them do not notice.
@@ -375,22 +333,6 @@ TEST_P(HalfForwardKernel, TellsWhatRowsAddUpTo) {
 
 // A row's bytes follow from its query and the keys that it sees.
 
-TEST_P(HalfForwardKernel, GivesARowAloneTheSameBytes) {
-    for (const int64_t dim : {20, 64, 128})
-        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
-            const Problem problem(1, 300, dim);
-            const std::vector<float> values = values_of(problem, kind);
-            const std::vector<float> out = attend(problem, values);
-            Problem alone = problem;
-            alone.queries = 1;
-            for (const int64_t query : {0, 7, 63, 64, 191, 192, 250, 299}) {
-                std::vector<float> one(values.begin() + query * dim, values.begin() + (query + 1) * dim);
-                one.insert(one.end(), values.begin() + problem.queries * dim, values.end());
-                EXPECT_TRUE(same_bytes(row_of(out, problem, query), attend(alone, one))) << query;
-            }
-        }
-}
-
 // Under the mask each row has another length: it is that of the keys that it sees, without others beside it.
 TEST_P(HalfForwardKernel, GivesARowBesideOtherLengthsTheSameBytes) {
     for (const int64_t dim : {20, 64, 128})
@@ -445,33 +387,6 @@ TEST_P(HalfForwardKernel, GivesTheSameBytesFromFileToFile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, HalfForwardKernel, testing::ValuesIn(half_kernels({&kForward})), kernel_of_instance);
-
-// Two kernels of one contract: their tiles differ, so their bytes may, by what both may be off.
-TEST(HalfKernels, OfBothInstructionsAgree) {
-    HW4_SKIP_WITHOUT_GPU();
-    for (const Contract* contract : {&kBf16, &kFp16})
-        for (const int64_t dim : {64, 128})
-            for (const Mask mask : kEveryMask) {
-                Problem problem = with_heads(causal_problem(1000, 1000, dim), 2, 4, 2);
-                problem.mask = mask;
-                const std::string name = contract->name;
-                const Kernel& plain = *find_kernel("mma_" + name);
-                const Kernel& best = *find_kernel("wgmma_" + name);
-                const Plan plan = plan_of(best, problem, current_device());
-                if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
-                const std::vector<float> values = values_of(problem, CaseKind::uniform);
-                const std::vector<float> a = attend_poisoned(problem, values, plan.scratch_bytes, launcher_of(plain));
-                const std::vector<float> b = attend_poisoned(problem, values, plan.scratch_bytes, launcher_of(best));
-                const HalfRows rows(problem, contract->element, values);
-                for (int64_t row = 0; row < problem.output_rows(); row += 37) {
-                    const HalfRow exact = rows.row(row);
-                    for (size_t t = 0; t < exact.bound.size(); ++t) {
-                        const size_t i = static_cast<size_t>(row * dim) + t;
-                        ASSERT_NEAR(a[i], b[i], exact.bound[t]) << name << ", row " << row;
-                    }
-                }
-            }
-}
 
 } // namespace
 } // namespace hw4::gpu

@@ -7,7 +7,6 @@ HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import array
 import functools
-import gzip
 import json
 import subprocess
 import unittest
@@ -47,10 +46,6 @@ def short_by_seq(path, *options):
 
 
 class HeaderTest(CliTest):
-
-    def test_gpu_or_the_cpu_in_its_place(self):
-        done = self.assert_computes(made(SHAPES[1]), device=None)
-        self.assertRegex(done.stderr, r"\A(hw4: using the CPU: .*\n)?\Z")
 
     def test_a_kernel_of_forward(self):
         path = made(SHAPES[1])
@@ -144,19 +139,6 @@ class OptionTest(CliTest):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stdout, r"1 of 1386 values\nfirst: batch 0, dK, row 2, column 3")
         self.assertIn("meant for --backward?", run("compare", path, want, want).stderr)
-
-    def test_gzip(self):
-        path = self.file(gzip.compress(short(2, 33, 7).read_bytes()), "case.in.gz")
-        self.assert_same_bytes(self.computed(path), short_by_seq(short(2, 33, 7)))
-
-    def test_a_pipe(self):
-        data = short(2, 33, 7).read_bytes()
-        for program in ("hw4", "seq"):
-            options = ("--device", "cpu") if program == "hw4" else ()
-            done = subprocess.run([cli_test.PROGRAMS / program, *options, "--backward", "-", "-"], input=data,
-                                  capture_output=True, timeout=PATIENCE, check=False)
-            self.assertEqual(done.returncode, OK, done.stderr)
-            self.assert_same_bytes(done.stdout, short_by_seq(short(2, 33, 7)))
 
     def test_a_pipe_of_three_matrices_ends_early(self):
         done = subprocess.run([cli_test.PROGRAMS / "hw4", "--device", "cpu", "--backward", "-", self.out],

@@ -38,12 +38,6 @@ def unmasked(case):
 
 class HeaderTest(CliTest):
 
-    def test_gpu_or_the_cpu_in_its_place(self):
-        path = made(SHAPES[1])
-        for contract in contracts("any"):
-            done = self.assert_computes(path, device=None, contract=contract)
-            self.assertRegex(done.stderr, r"\A(hw4: using the CPU: .*\n)?\Z")
-
     def test_no_other_kernel_than_the_one_asked_for(self):
         if "woven_tiles" not in kernels("gpu", "f32"):
             self.skipTest("this build has no kernels for a GPU")

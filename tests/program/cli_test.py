@@ -725,12 +725,6 @@ class InputTest(CliTest):
 
 
 class OutputTest(CliTest):
-    def test_devices(self):
-        path = generated(2, 33, 7)
-        for options in ((), ("--sync",)):
-            with self.subTest(options=options):
-                self.assertEqual(hw4(*options, path, "/dev/null").returncode, OK)
-                self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
 
     def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
         path = generated(2, 33, 7)
@@ -760,16 +754,6 @@ class OutputTest(CliTest):
             with self.subTest(option, name=name):
                 process = self.start(option, name, path, self.out, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 self.assertIn(field, json.loads(process.communicate(timeout=PATIENCE)[0]))
-
-    def test_fifo_as_output(self):
-        path = generated(2, 512, 64)
-        for options in ((), ("--sync",)):
-            with self.subTest(options=options):
-                out = self.fifo(f"fifo{len(options)}")
-                process = self.start(*options, path, out, stderr=subprocess.DEVNULL)
-                self.assert_same_bytes(out.read_bytes(), by_seq(path))
-                self.assertEqual(process.wait(PATIENCE), OK)
-                self.assertTrue(out.is_fifo())
 
 
 class ReportTest(CliTest):
@@ -814,15 +798,6 @@ class ReportTest(CliTest):
                     self.assertEqual((told["contract"], told["revision"], told["output_crc32"]),
                                      (contract, revisions()[contract], crc_of(by_seq(path, contract))))
                     self.assertIn(told["kernel"], kernels("cpu", contract))
-
-    def test_json_has_the_check_sum_of_what_is_no_file(self):
-        report = self.dir / "run.json"
-        path = generated(5, 100, 33)
-        process = self.start("--json", report, path, "/dev/stdout", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.assert_same_bytes(process.communicate(timeout=PATIENCE)[0], by_seq(path))
-        self.assertEqual(json.loads(report.read_text())["output_crc32"], crc_of(by_seq(path)))
-        self.assertEqual(hw4("--json", report, path, "/dev/null").returncode, OK)
-        self.assertEqual(json.loads(report.read_text())["output_crc32"], crc_of(by_seq(path)))
 
     def test_trace(self):
         trace = self.dir / "run.trace"

@@ -5,7 +5,6 @@
 
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
-import gzip
 import math
 import struct
 import unittest
@@ -87,16 +86,6 @@ class StoredTest(CliTest):
             data = generated_by("--shape", "2,5,3", "--seed", "3", "--element", element).read_bytes()
             self.assertEqual(struct.unpack_from("<4i", data), (-2, 0, 0, code))
             self.assertEqual(data[64:], b"".join(stored(number, element) for number in numbers))
-
-    def test_gzip_and_standard_streams(self):
-        for element in CODES:
-            want = by_seq(made(element))
-            zipped = self.file(gzip.compress(made(element).read_bytes()))
-            self.assertEqual(hw4(zipped, self.out).returncode, OK)
-            self.assert_same_bytes(self.out.read_bytes(), want)
-            with open(made(element), "rb") as source:
-                self.assertEqual(hw4("-", self.out, stdin=source).returncode, OK)
-            self.assert_same_bytes(self.out.read_bytes(), want)
 
 
 class RefusedTest(CliTest):

@@ -11,7 +11,7 @@ import struct
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, PATIENCE, USAGE, CliTest, by_seq, contracts,
+from cli_test import (BAD_DATA, NO_GPU, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, contracts,
                       floats, generated, hw4, kernels, run)
 
 FIELDS = {"version": -2, "operation": 0, "mask": 0, "element": 0, "B": 2, "heads": 4, "key-value heads": 2, "N_q": 3,
@@ -75,32 +75,6 @@ class ComputedTest(LongHeaderTest):
                 with self.subTest(shape=shape, contract=contract):
                     path = self.generated(shape, name=f"{contract}-{number}.in")
                     self.assert_computes(path, device="gpu", contract=contract)
-
-    def test_what_the_course_s_header_says_too(self):
-        short = generated(3, 65, 33)
-        start = header(B=3, heads=1, kv_heads=1, N_q=65, N_k=65, d=33, d_v=33)
-        path = self.file(start + short.read_bytes()[12:])
-        for contract in contracts():
-            done = self.assert_computes(path, contract=contract)
-            self.assert_same_bytes(self.out.read_bytes(), by_seq(short, contract))
-            self.assertIn("(B, N, d): (3, 65, 33)\n", done.stdout)
-
-    def test_gzip_and_pipes(self):
-        plain = self.generated((2, 4, 2, 33, 70, 7))
-        data = plain.read_bytes()
-        zipped = self.file(gzip.compress(data), "zipped.in")
-        for contract in contracts():
-            want = by_seq(plain, contract)
-            for name, sent in (("file", None), ("plain", data), ("gzip", zipped.read_bytes())):
-                for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
-                    with self.subTest(contract=contract, name=name, program=program):
-                        path = zipped if sent is None else self.fifo(f"{contract}-{name}-{program}")
-                        feeder = sent and self.feed(path, [sent[:30], sent[30:70], sent[70:]])
-                        done = run(program, *options, "--contract", contract, path, self.out)
-                        self.assertEqual(done.returncode, OK, done.stderr)
-                        self.assert_same_bytes(self.out.read_bytes(), want)
-                        if feeder:
-                            feeder.join(PATIENCE)
 
     def test_numbers_are_refused_by_their_place(self):
         data = bytearray(good())

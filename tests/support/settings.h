@@ -11,8 +11,6 @@ namespace hw4::test {
 // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets the environment
 inline bool soaks() { return std::getenv("HW4_SOAK") != nullptr; }
 
-inline int random_shapes(int all) { return soaks() ? all : all / 5; }
-
 // How many threads compute references: HW4_TEST_THREADS. tests/run asks for one, since it fills the processors with
 // processes. Default: a thread for each processor.
 inline int reference_threads() {

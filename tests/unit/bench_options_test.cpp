@@ -36,15 +36,6 @@ TEST(BenchOptions, DefaultsAreThoseOfLab5) {
     EXPECT_TRUE(list[0].wants(Pass::forward) && list[0].wants(Pass::backward) && list[0].wants(Pass::forward_backward));
 }
 
-TEST(BenchOptions, UnderscoresAndDashes) {
-    const Words a = {"--batch_size", "2",   "--seq_len",      "1k", "--num_heads", "4",
-                     "--emb_dim",    "128", "--memory_limit", "8G"};
-    const Words b = {"--batch-size", "2",   "--seq-len",      "1k", "--num-heads", "4",
-                     "--emb-dim",    "128", "--memory-limit", "8G"};
-    EXPECT_EQ(cells(a), cells(b));
-    EXPECT_EQ(cells(a)[0].memory_limit, int64_t{8} << 30);
-}
-
 TEST(BenchOptions, EveryCombination) {
     const std::vector<Cell> list = cells(
         {"--seq_len", "128..512", "--causal=both", "--impl", "NAIVE,hw4", "--warmup", "0,1,2,5", "--batch_size", "1"});
@@ -63,18 +54,6 @@ TEST(BenchOptions, KernelsAreOfTheirContract) {
     EXPECT_EQ(cells({"--kernel", "generic", "--impl", "f32,naive"}).size(), 2);
 }
 
-TEST(BenchOptions, TheBaselineIsMeasuredFirst) {
-    const auto impls = [](const Words& words) {
-        Words names;
-        for (const Cell& cell : cells(words)) names.push_back(cell.subject());
-        return names;
-    };
-    EXPECT_EQ(impls({"--impl", "hw4,fixed", "--relative-to", "Naive"}), (Words{"naive", "f32", "fixed"}));
-    EXPECT_EQ(impls({"--impl", "naive,hw4", "--relative-to", "hw4"}), (Words{"f32", "naive"}));
-    EXPECT_EQ(impls({"--kernel", "fixed_generic,generic", "--relative-to", "generic"}),
-              (Words{"generic", "fixed_generic"}));
-}
-
 TEST(BenchOptions, PresetsAndWhatReplacesTheirAxes) {
     EXPECT_EQ(cells({"--preset", "lab5", "--impl", "hw4"}).size(), 81);
     EXPECT_EQ(cells({"--preset", "cs336-attention", "--impl", "hw4"}).size(), 20);
@@ -83,16 +62,6 @@ TEST(BenchOptions, PresetsAndWhatReplacesTheirAxes) {
     EXPECT_TRUE(cells({"--preset", "cs336-flash"})[0].rules.cold);
     EXPECT_EQ(cells({"--preset", "fa2"}).size(), 24);
     EXPECT_EQ(cells({"--preset", "cs336-attention", "--repeats", "3"})[0].rules.repeats, 3);
-}
-
-// A preset whose batches go with its tokens has rows that others would not be.
-TEST(BenchOptions, SizesThatAPresetHasTogetherStayTogether) {
-    EXPECT_EQ(
-        failure({"--preset", "fa2", "--seq_len", "8k"}),
-        (Failure{ExitCode::usage, "--seq_len: this preset has other sizes with each value of it; take --shape; see "
-                                  "bench --help"}));
-    EXPECT_EQ(failure({"--preset", "course", "--batch_size", "1"}).code, ExitCode::usage);
-    EXPECT_EQ(cells({"--preset", "fa2", "--num_heads", "32"}).size(), 12);
 }
 
 TEST(BenchOptions, Shapes) {

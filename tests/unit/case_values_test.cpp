@@ -84,14 +84,6 @@ TEST(CaseValues, DoNotDependOnTheThreads) {
     EXPECT_TRUE(std::equal(filled.begin(), filled.end(), whole.begin() + 100));
 }
 
-TEST(CaseValues, DependOnTheSeedAndTheBatch) {
-    const std::vector<float> one = values({{2, 10, 10}, CaseKind::uniform, 1});
-    const std::vector<float> two = values({{2, 10, 10}, CaseKind::uniform, 2});
-    EXPECT_EQ(std::inner_product(one.begin(), one.end(), two.begin(), 0, std::plus<>(), std::equal_to<>()), 0);
-    EXPECT_EQ(
-        std::inner_product(one.begin(), one.begin() + 300, one.begin() + 300, 0, std::plus<>(), std::equal_to<>()), 0);
-}
-
 TEST(CaseValues, AreInTheDomain) {
     for (const std::string& name : case_kind_names()) {
         for (Problem problem : {Problem{2, 200, 64}, Problem{1, kMostThresholdTokens, 8}})

@@ -6,14 +6,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <memory>
-#include <random>
 
 #include "src/cpu/kernels.h"
 #include "src/run/shares.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/backward_problem.h"
 #include "tests/support/cpu_subjects.h"
-#include "tests/support/settings.h"
 
 namespace hw4::cpu {
 namespace {
@@ -154,19 +152,6 @@ TEST_P(EachBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
     part.problem.first_key = 1023;
     part.problem.block_keys = 7;
     expect_reference_rows(test, part, 2);
-}
-
-TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnRandomShapes) {
-    std::mt19937 random(5); // the same for all kernels, so that they share the references
-    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-    for (int i = 0; i < test::random_shapes(60); ++i) {
-        const int64_t kv_heads = pick(1, 2);
-        const int64_t queries = pick(1, 300);
-        const int64_t keys = i % 3 == 0 ? queries : pick(1, 300);
-        const BackwardSizes sizes{pick(1, 2), kv_heads * pick(1, 3), kv_heads, queries, keys, pick(1, 80)};
-        const CaseKind kind = kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))];
-        expect_reference_bytes(backward_of(sizes, kEveryMask[i % 2]), kind, {pick(1, 5)});
-    }
 }
 
 // Forward was done before, and what it has left is taken as it is: a mistake in it shows in the gradients.

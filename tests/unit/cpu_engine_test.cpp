@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -22,7 +21,6 @@
 #include "tests/support/like_reference.h"
 #include "tests/support/long_sequence.h"
 #include "tests/support/mixed_rows.h"
-#include "tests/support/settings.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4::cpu {
@@ -75,21 +73,6 @@ TEST_P(EachKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
 TEST_P(EachKernel, GivesTheReferenceBytesOnMixedRows) {
     for (const AttentionCase& test : mixed_rows_cases(contract()))
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
-}
-
-TEST_P(EachKernel, GivesTheReferenceBytesOnRandomShapes) {
-    static const unsigned seed = std::random_device{}(); // the same for all kernels, so that they share the references
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
-    const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-    for (int i = 0; i < test::random_shapes(100); ++i) {
-        // A quarter with several segments, the others small.
-        const Problem problem =
-            i % 4 == 0 ? Problem{1, pick(1000, 3200), pick(1, 8)} : Problem{pick(1, 4), pick(1, 300), pick(1, 100)};
-        const CaseKind kind = kAllKinds[static_cast<size_t>(pick(0, kKinds - 1))];
-        const AttentionCase& test = reference_case(problem, kind, static_cast<uint64_t>(pick(0, 1 << 30)), contract());
-        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, pick(1, 5)))) << test.name;
-    }
 }
 
 TEST_P(EachKernel, TakesALongSequence) {
@@ -213,13 +196,6 @@ TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
         const AttentionCase& test = reference_case({1, tokens, (1 << 16) + 37}, CaseKind::spread, 7);
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
     }
-}
-
-TEST_P(EachFloatKernel, TakesRowsOfAnyLengthUnderTheCausalMask) {
-    Problem problem(1, 66, (1 << 16) + 37);
-    problem.mask = Mask::causal;
-    const AttentionCase& test = reference_case(problem, CaseKind::uniform, 7);
-    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
 }
 
 // What no row of a block sees is not even read, from the next tile on.

@@ -48,18 +48,6 @@ TEST_F(Output, AppearsOnlyWhenComplete) {
     EXPECT_EQ(read_file(path_), "one two");
 }
 
-TEST_F(Output, TakesItsPartsInAnyOrder) {
-    {
-        OutputFile file(path_, interrupts_);
-        EXPECT_TRUE(file.random_access());
-        file.reserve(7);
-        file.write_at(4, "two", 3);
-        file.write_at(0, "one ", 4);
-        file.commit(false);
-    }
-    EXPECT_EQ(read_file(path_), "one two");
-}
-
 TEST_F(Output, TakesPartsOfOthersUntilItIsPublished) {
     const OutputForm form{false, {'h', 'e', 'a', 'd'}};
     {
@@ -185,21 +173,6 @@ TEST_F(Output, WritesBehindALink) {
     EXPECT_TRUE(fs::is_symlink(path_));
     EXPECT_TRUE(fs::is_symlink(folder_ / "near"));
     EXPECT_EQ(read_file(folder_ / "deep/real"), "new");
-}
-
-TEST_F(Output, WritesBehindALinkToNothingYet) {
-    fs::create_directory(folder_ / "deep");
-    fs::create_symlink("deep/real", path_);
-    put(path_, "new");
-    EXPECT_TRUE(fs::is_symlink(path_));
-    EXPECT_EQ(read_file(folder_ / "deep/real"), "new");
-}
-
-TEST_F(Output, RefusesALoopOfLinks) {
-    fs::create_symlink("b.out", path_);
-    fs::create_symlink("a.out", folder_ / "b.out");
-    EXPECT_EQ(open_failure(path_).code, ExitCode::cannot_create);
-    EXPECT_EQ(folder_.names(), (Names{"a.out", "b.out"}));
 }
 
 // The links in /proc lead to an open file itself; they say only the name that it had.

@@ -34,13 +34,6 @@ TEST(SlotPlanTest, CountsThePaddingOfShortRows) {
     EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear), size_t{4 * 100 * sizeof(float)});
 }
 
-TEST(SlotPlanTest, PadsRowsAsTheDeviceDoes) {
-    EXPECT_EQ(device_bytes_per_batch({1, 100, 1}, Copies::two_d), size_t{4 * 100 * 512});
-    EXPECT_EQ(device_bytes_per_batch({1, 100, 128}, Copies::two_d), size_t{4 * 100 * 512});
-    EXPECT_EQ(device_bytes_per_batch({1, 100, 129}, Copies::two_d), size_t{4 * 100 * 1024});
-    EXPECT_EQ(plan_slots({1000000, 100, 1}, {}).batches, (256 << 20) / (4 * 100 * 512));
-}
-
 TEST(SlotPlanTest, FillsTheCardWhereArithmeticOutweighsBytes) {
     EXPECT_EQ(plan_slots({16, 4096, 64}, {}), (SlotPlan{2, 8}));
     EXPECT_EQ(plan_slots({16, 4096, 32}, {}), (SlotPlan{2, 12}));
@@ -53,13 +46,6 @@ TEST(SlotPlanTest, FillsTheCardWhereArithmeticOutweighsBytes) {
     EXPECT_EQ(plan_slots(grouped, {}).batches, chunk_batches_for(grouped, 4));
     grouped.keys = 1 << 20;
     EXPECT_EQ(plan_slots(grouped, {}).batches, 1) << "all of a slot are keys";
-}
-
-TEST(SlotPlanTest, ObeysAnExplicitChunk) {
-    EngineOptions options;
-    options.chunk_batches = 2;
-    EXPECT_EQ(plan_slots({9, 33, 20}, options), (SlotPlan{4, 2}));
-    EXPECT_EQ(plan_slots({3, 33, 20}, options), (SlotPlan{2, 2})) << "the last chunk is half a one";
 }
 
 TEST(SlotPlanTest, CountsTheStatisticsOfRows) {
@@ -108,27 +94,12 @@ TEST(SlotPlanTest, SplitsABatchLargerThanASlot) {
         EXPECT_EQ(plan_queries(problem, {}, plan_slots(problem, {}).batches), problem.queries);
 }
 
-TEST(SlotPlanTest, TakesALongSequenceInEightSlices) {
-    const Problem problem{1, 1 << 18, 64};
-    EXPECT_EQ(plan_slots(problem, {}), kSmallestPlan);
-    EXPECT_EQ(plan_queries(problem, {}, 1), problem.queries / 8);
-}
-
 TEST(SlotPlanTest, ObeysAnExplicitSliceOfASingleBatch) {
     EngineOptions options;
     options.queries_at_once = 1;
     EXPECT_EQ(plan_queries({9, 5000, 20}, options, 1), kQueryStep);
     EXPECT_EQ(plan_queries({9, 500, 20}, options, 1), 500);
     EXPECT_EQ(plan_queries({9, 5000, 20}, options, 2), 5000) << "only single batches are split";
-}
-
-TEST(SlotPlanTest, CountsTheRowsOfAllHeads) {
-    Problem problem{8, 1000, 64};
-    problem.heads = 6;
-    problem.kv_heads = 2;
-    problem.keys = 500;
-    EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear), (2 * 6 * 1000 + 2 * 2 * 500) * 256u);
-    EXPECT_EQ(device_bytes_per_batch(problem, Copies::two_d), (2 * 6 * 1000 + 2 * 2 * 500) * 512u);
 }
 
 // Where rows of keys are given, they have blocks too, and may be the more.
