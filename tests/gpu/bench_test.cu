@@ -64,38 +64,6 @@ TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
         }
 }
 
-// From operands that have 16 bits on the card too, and take half the memory there.
-TEST_F(BenchOnGpu, Fixed16GivesItsBytesFromEveryElement) {
-    const auto workbench = gpu_workbench();
-    for (const int64_t dim : {64, 37})
-        for (const bool causal : {false, true}) {
-            std::map<Element, size_t> peak;
-            for (const Element element : kElements) {
-                Cell cell = cell_of("fixed16", causal);
-                cell.emb_dim = 3 * dim;
-                cell.element = element;
-                const Measured forward = measured(cell, *workbench).of(Pass::forward);
-                if (forward.status == Status::unsupported) GTEST_SKIP() << forward.reason;
-                EXPECT_EQ(forward.status, Status::ok) << forward.reason;
-                EXPECT_EQ(forward.as_reference, true) << name_of(element) << " " << dim;
-                peak[element] = forward.peak_bytes;
-            }
-            const size_t saved = 4 * 2 * 3 * 130 * static_cast<size_t>(dim) * 2; // of Q, K, V and O
-            EXPECT_EQ(peak[Element::bf16] + saved, peak[Element::float32]);
-            EXPECT_EQ(peak[Element::fp16] + saved, peak[Element::float32]);
-        }
-}
-
-// Converting the tensors is part of a launch.
-TEST_F(BenchOnGpu, KernelsOfFloatsTakeOtherElementsToo) {
-    const auto workbench = gpu_workbench();
-    Cell cell = cell_of("f32", false);
-    cell.element = Element::bf16;
-    const Row row = measured(cell, *workbench);
-    EXPECT_EQ(row.of(Pass::forward).as_reference, true) << row.reason();
-    EXPECT_EQ(row.of(Pass::backward).reason, "backward of f32 needs O as float32, and bf16 rounds it");
-}
-
 // On operands of their type; rows of 37 columns are converted to rows that the kernels take.
 TEST_F(BenchOnGpu, HalfPrecisionIsRight) {
     const auto workbench = gpu_workbench();

@@ -80,23 +80,6 @@ fixed_point::CardLaunch card_launch(const Problem& problem) {
             current_device().multiprocessors};
 }
 
-// So many that most heads are prepared while others are computed (card_plan.h, and its test), where the kernel does
-// that.
-TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForVeryManyLongSequences) {
-    const int64_t multiprocessors = current_device().multiprocessors;
-    const auto expect_reference_bytes = [&](const Problem& problem, CaseKind kind, uint64_t seed) {
-        EXPECT_TRUE(fixed_point::CardPlan::beside(card_launch(problem)));
-        EachFixedGpuKernel::expect_reference_bytes(problem, kind, seed);
-    };
-    expect_reference_bytes({5 * multiprocessors / 2, 520, 64}, CaseKind::uniform, 9);
-    expect_reference_bytes({5 * multiprocessors / 2, 385, 64}, CaseKind::spread, 9);
-    Problem sharing{3 * multiprocessors / 4, 520, 64};
-    sharing.keys = 600;
-    sharing.heads = 4;
-    sharing.kv_heads = 2;
-    expect_reference_bytes(sharing, CaseKind::uniform, 9);
-}
-
 // More of them for each block than it knows at a time (kSlots of wgmma_whole.cuh): prepared beside, where the kernel
 // does that, and all before, since all look at one head.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {

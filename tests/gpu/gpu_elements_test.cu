@@ -114,21 +114,6 @@ TEST_P(StoredElementOnGpu, IsTakenInSlices) {
     EXPECT_GT(compared_, 0);
 }
 
-// Heads that share keys, under the mask, by the kernels that hw4 chooses.
-TEST_P(StoredElementOnGpu, IsTakenOfHeadsUnderTheMask) {
-    for (const Contract* contract : contracts()) {
-        Problem problem{3, 70, 64};
-        problem.heads = 4;
-        problem.kv_heads = 2;
-        problem.keys = 131;
-        problem.mask = Mask::causal;
-        const Kernel* const chosen = choose_kernel(problem, current_device(), *contract);
-        if (chosen == nullptr) continue;
-        expect_the_same(problem, {chosen->name, chosen->idea, chosen->does, chosen->under, ""}, {});
-    }
-    EXPECT_GT(compared_, 0);
-}
-
 // For compute-sanitizer (tests/gpu-check): under f32, whose kernels take floats, rows are converted.
 TEST_P(StoredElementOnGpu, SanitizerShapes) {
     for (const int64_t dim : {1, 33, 64})

@@ -58,43 +58,6 @@ EngineOptions options_of(const Contract& contract, const std::string& kernel, in
     return options;
 }
 
-TEST(GpuEngine, GivesTheReferenceBytesWithAnyNumberOfStreams) {
-    HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
-    // More than twelve chunks of 8 MiB, the last one short, so that every slot is used again.
-    const AttentionCase test({275, 128, 256}, CaseKind::uniform, 9);
-    for (const int streams : {1, 2, 4, 5})
-        EXPECT_EQ(run_file(folder, test, options_of(kF32, "", streams, 0), std::to_string(streams)).streams, streams);
-}
-
-// Packed rows by every kernel: whole d, where rows are taken as float4; multiples of 4 that fill no tile; odd d, where
-// rows start anywhere; odd N, so that matrices do too. Ordinary scores and such as move the reference.
-TEST(GpuEngine, GivesTheReferenceBytesWithLinearCopies) {
-    HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
-    std::map<std::string, int> left_out; // by why the kernel cannot run here
-    int compared = 0;
-    for (const int64_t dim : {1, 3, 5, 7, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256})
-        for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink}) {
-            for (const KernelInfo& kernel : kernel_list()) {
-                if (kernel.under->compared != Compared::bytes) continue; // half precision's has tests of its own
-                Problem problem{5, 133, dim};
-                problem.operation = kernel.does;
-                const AttentionCase& test = reference_case(problem, kind, 9, *kernel.under);
-                const std::string refusal = unsupported_reason(test.problem, kernel.name, *kernel.under);
-                if (!refusal.empty()) {
-                    ++left_out[refusal];
-                    continue;
-                }
-                ++compared;
-                const EngineOptions options = options_of(*kernel.under, kernel.name, 2, 2, Copies::linear);
-                EXPECT_EQ(run_file(folder, test, options, kernel.name).copies, "linear");
-            }
-        }
-    for (const auto& [refusal, cases] : left_out) std::printf("left out %d of the cases: %s\n", cases, refusal.c_str());
-    EXPECT_GT(compared, 0);
-}
-
 // Three slices of a batch on two streams, the last one short, by every kernel of forward; the third batch comes into a
 // slot whose slices were computed in both.
 TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {

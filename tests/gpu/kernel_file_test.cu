@@ -147,28 +147,5 @@ TEST(KernelOfFile, GivesTheReferenceBytes) {
         }
 }
 
-// A batch in slices, several of them in turn, from file to file.
-TEST(KernelOfFile, GivesTheReferenceBytesFromFileToFile) {
-    HW4_SKIP_WITHOUT_GPU();
-    const Hw4Kernel file = example();
-    const test::TemporaryFolder folder;
-    const AttentionCase test({3, kQueryStep + 96, 48}, CaseKind::uniform, 7);
-    const Bytes header = header_of(test.problem);
-    test::write_file(folder / "a.in",
-                     test::bytes_of(header.data(), header.size()) + test::bytes_of(test.qkv.data(), test.qkv.size()));
-    EngineOptions options;
-    options.kernel_file = &file;
-    options.chunk_batches = 1;
-    options.queries_at_once = kQueryStep;
-    InterruptGuard interrupts;
-    CaseReader input(folder / "a.in");
-    OutputFile output(folder / "a.out", interrupts);
-    const EngineFacts facts = run_case({input, output, options, {}, always(make_engine)}).engine;
-    output.commit(false);
-    EXPECT_EQ(facts.kernel, "my_kernel");
-    EXPECT_EQ(facts.queries_at_once, kQueryStep);
-    EXPECT_TRUE(test::read_file(folder / "a.out") == test::bytes_of(test.expected.data(), test.expected.size()));
-}
-
 } // namespace
 } // namespace hw4::gpu

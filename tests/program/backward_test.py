@@ -7,7 +7,6 @@ HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import array
 import functools
-import json
 import subprocess
 import unittest
 
@@ -90,17 +89,6 @@ class HeaderTest(CliTest):
         self.assertEqual(done.returncode, 2)
         self.assert_one_message(done.stderr, None, "asks for forward, --atol has 3 numbers, need 1$", program="compare")
 
-    def test_among_cases_of_forward(self):
-        cases = [made(SHAPES[1]), generated(2, 33, 7), made(SHAPES[4], "--causal"), made(SHAPES[2])]
-        outputs = [self.dir / f"{number}.out" for number in range(len(cases))]
-        report = self.dir / "run.json"
-        done = hw4("--json", report, *(name for pair in zip(cases, outputs) for name in pair))
-        self.assertEqual(done.returncode, OK, done.stderr)
-        for path, out in zip(cases, outputs):
-            self.assert_same_bytes(out.read_bytes(), by_seq(path))
-        self.assertEqual([case["operation"] for case in json.loads(report.read_text())["cases"]],
-                         ["backward", "forward", "backward", "backward"])
-
 
 class OptionTest(CliTest):
     def computed(self, path, *options, program="hw4"):
@@ -128,17 +116,6 @@ class OptionTest(CliTest):
                 self.assertEqual(len(want), 12 * B * N * d)
                 for program in ("hw4", "seq"):
                     self.assert_same_bytes(self.computed(path, *mask, program=program), want)
-
-    def test_compare(self):
-        path = short(2, 33, 7)
-        want = self.file(short_by_seq(path), "want")
-        got = bytearray(short_by_seq(path))
-        got[4 * (33 * 7 + 2 * 7 + 3)] ^= 1  # of dK
-        self.assertEqual(run("compare", "--backward", path, want, want).returncode, OK)
-        done = run("compare", "--backward", path, want, self.file(bytes(got), "got"))
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stdout, r"1 of 1386 values\nfirst: batch 0, dK, row 2, column 3")
-        self.assertIn("meant for --backward?", run("compare", path, want, want).stderr)
 
     def test_a_pipe_of_three_matrices_ends_early(self):
         done = subprocess.run([cli_test.PROGRAMS / "hw4", "--device", "cpu", "--backward", "-", self.out],

@@ -85,33 +85,6 @@ class Folder(unittest.TestCase):
 
 
 class Data(Folder):
-    def refused(self):
-        with self.assertRaises(Failed) as caught:
-            self.measured()
-        self.assertEqual(caught.exception.code, 65)
-        return str(caught.exception)
-
-    def test_what_is_not_as_expected_is_named(self):
-        def drop(document):
-            del document["cases"][1]["stages"]["copies"]
-
-        for name, edit, words in (
-                ("files.json", drop, "files.json: cases[1].stages.copies: missing"),
-                ("ladder.json", lambda d: d.update(complete=False), "complete: expected true, got False"),
-                ("files.json", lambda d: d.update(runs=2.5), "files.json: runs: expected a whole number, got 2.5"),
-                ("files.json", lambda d: d["cases"][2]["seconds"].update(hw4=[]),
-                 "cases[2].seconds.hw4: expected a list with something in it"),
-                ("lab5.json", lambda d: d["rows"][0]["forward"].update(status=3),
-                 "rows[0].forward.status: expected a text, got 3")):
-            with self.subTest(words):
-                self.change(name, edit)
-                self.assertIn(words, self.refused())
-                shutil.copy(DATA / name, self.folder / "data")
-        (self.folder / "data/cpu.json").write_text("{")
-        self.assertIn("cpu.json: not JSON", self.refused())
-        (self.folder / "data/cpu.json").unlink()
-        self.assertIn("cpu.json: missing; make measure writes it", self.refused())
-
     def test_a_case_that_is_missing_is_named(self):
         self.change("sequential.json", lambda d: d["cases"].pop(-2))
         with self.assertRaisesRegex(Failed, "^sequential.json: cases: no t29$"):

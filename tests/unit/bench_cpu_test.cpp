@@ -49,28 +49,6 @@ TEST(BenchOnCpu, EveryPassIsRight) {
         }
 }
 
-// Backward takes nothing of the forward that is timed with it: its O is rounded.
-TEST(BenchOnCpu, EveryPassOfHalfPrecisionIsWithinARounding) {
-    for (const Contract* contract : {&kBf16, &kFp16}) {
-        Cell cell = quick_cell(contract->name, true);
-        cell.element = contract->element;
-        const Row row = measured(cell);
-        for (const Pass pass : kPasses) {
-            const Measured& one = row.of(pass);
-            EXPECT_EQ(one.status, Status::ok) << name_of(pass) << ": " << one.reason;
-            EXPECT_EQ(one.error.rows, pass == Pass::forward ? 32 : 96);
-            EXPECT_GT(one.error.largest, 0) << name_of(pass);
-            EXPECT_LT(one.error.largest, (contract == &kBf16 ? 0x1p-8 : 0x1p-11) * one.error.reference);
-            EXPECT_EQ(one.as_reference, std::nullopt);
-        }
-        const AttentionCase test(problem_of(cell, kBackward), Distribution(CaseKind::normal, 1), 1, *contract);
-        OutputChecksum checksum;
-        checksum.add(0, test.expected.data(), test.expected.size() * sizeof(float));
-        EXPECT_EQ(row.of(Pass::backward).output_crc32, checksum.text());
-        EXPECT_EQ(row.of(Pass::forward_backward).output_crc32, checksum.text());
-    }
-}
-
 // Fails as it is told to where backward is to be prepared.
 class FailingWorkbench : public Workbench {
 public:

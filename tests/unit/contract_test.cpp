@@ -206,24 +206,6 @@ TEST(Orders, LanesCloseAsABalancedTree) {
     EXPECT_EQ(close_lanes(lanes), 4.0f);
 }
 
-TEST(Accuracy, SmallValuesOfRowsWithLowScoresAreNotLost) {
-    // Every score about -48 in base-2 units, V down to 1e-30: nothing may sink into the denormals.
-    const Problem problem{1, 64, 1};
-    std::vector<float> q(64, 1.0f), k(64), v(64), out(64);
-    for (size_t i = 0; i < 64; ++i) {
-        k[i] = -33.0f - 0.01f * static_cast<float>(i % 7);
-        v[i] = 1e-30f * static_cast<float>(i + 1);
-    }
-    f32_forward({problem.queries, problem.keys, problem.dim, {q.data(), k.data(), v.data()}, {out.data()}});
-    double sum = 0;
-    double weights = 0;
-    for (size_t i = 0; i < 64; ++i) {
-        sum += std::exp(double{k[i]}) * double{v[i]};
-        weights += std::exp(double{k[i]});
-    }
-    EXPECT_NEAR(double{out[0]} / (sum / weights), 1.0, 1e-6);
-}
-
 // ---- The table
 
 TEST(Contracts, SayWhatTheyLack) {
@@ -245,33 +227,6 @@ TEST(Contracts, HaveTheseRevisions) {
 }
 
 // ---- The references of whole problems
-
-TEST(ComputeByReference, TwiceTheScaleIsTwiceTheQueries) {
-    for (const Contract* contract : contracts())
-        for (const Computed& computed : contract->computes) {
-            Problem problem(1, 70, 64);
-            problem.operation = computed.operation;
-            std::vector<float> in(static_cast<size_t>(problem.input_rows() * problem.dim));
-            fill_case_values({problem, CaseKind::uniform, 6}, 0, in.size(), in.data());
-            const auto computed_of = [&](const Problem& asked) {
-                std::vector<float> out(static_cast<size_t>(problem.output_rows() * problem.dim), NAN);
-                compute_by_reference(*contract, asked, in.data(), out.data());
-                return out;
-            };
-            Problem scaled = problem;
-            scaled.scale = 0.25;
-            const std::vector<float> twice = computed_of(scaled);
-            const size_t q = problem.floats_in(problem.queries);
-            for (size_t i = 0; i < q; ++i) in[i] *= 2;
-            std::vector<float> expected = computed_of(problem);
-            constexpr float kLeastNormal = 0x1p-14f; // of fp16, which rounds what is smaller before it is doubled
-            if (computed.operation == &kBackward)    // the gradients of Q
-                for (size_t i = 0; i < q; ++i)
-                    expected[i] =
-                        contract == &kFp16 && std::fabs(expected[i]) < kLeastNormal ? twice[i] : 2 * expected[i];
-            EXPECT_EQ(twice, expected) << contract->revision_of(*computed.operation);
-        }
-}
 
 // Heads are nothing but more units: each gives the bytes that it gives alone, with the keys of its group.
 TEST(ComputeByReference, TakesHeadsOneByOne) {

@@ -197,12 +197,6 @@ TEST_P(EachBackwardKernel, EndsARoundWithTheHead) {
     expect_reference_bytes(backward_of({2, 3, 1, 192, 2300, 1}), CaseKind::uniform, {1});
 }
 
-// Several of them a round, and fewer in the last.
-TEST_P(EachBackwardKernel, TakesManyHeadsInSeveralRounds) {
-    expect_reference_bytes(backward_of({5, 1, 1, 600, 600, 4}), CaseKind::uniform, {1, 2, 7});
-    expect_reference_bytes(backward_of({3000, 2, 1, 9, 11, 2}), CaseKind::uniform, {1, 2, 7});
-}
-
 // Packed and summed in several stretches of columns.
 TEST_P(EachBackwardKernel, TakesRowsOfAnyLength) {
     for (const int64_t dim : {255, 256, 257, 512, 1000})
@@ -216,21 +210,6 @@ TEST_P(EachBackwardKernel, TakesMemoryForWhatThereIs) {
     EXPECT_EQ(steps.workspace_floats(192, 10'000'000), steps.workspace_floats(192, kGradientColumns));
     EXPECT_LT(plan_of(GetParam(), backward_of({1, 1, 1, 1, 10'000'000, 1}), 2).scratch_bytes, size_t{700'000'000});
     EXPECT_LT(plan_of(GetParam(), backward_of({1, 1, 1, 1, 1, 10'000'000}), 2).scratch_bytes, size_t{10'000});
-}
-
-// Also a launch of fewer batches than were planned for.
-TEST_P(EachBackwardKernel, NeedsNoMoreForFewerBatches) {
-    for (const BackwardSizes& sizes : {BackwardSizes{40, 2, 1, 600, 600, 4}, BackwardSizes{40, 1, 1, 9, 9, 300},
-                                       BackwardSizes{7, 1, 1, 3000, 3000, 8}})
-        for (const int threads : {1, 2, 7, 64}) {
-            const Problem problem = backward_of(sizes);
-            size_t before = 0;
-            for (int64_t batches = 1; batches <= sizes.batches; ++batches) {
-                const size_t bytes = plan_of(GetParam(), problem.of_batches(batches), threads).scratch_bytes;
-                EXPECT_GE(bytes, before) << batches;
-                before = bytes;
-            }
-        }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, EachBackwardKernel, testing::ValuesIn(cpu_kernels_of(kBackward, &kF32)),

@@ -150,29 +150,6 @@ TEST_P(HalfTiles, GiveTheValueOfTheLargestOfHugeScores) {
             }
 }
 
-// Rows whose scores are all far from 0 are those of what is added to that, and rows beside them do not notice.
-TEST_P(HalfTiles, GiveRowsThatAreFarWhatTheyWouldBeNear) {
-    for (const float far : {32768.0f, -32768.0f}) {
-        const Problem problem(1, 140, 33);
-        Values near = values_of(problem, CaseKind::uniform);
-        each_query(near, problem, [&](float* q, int64_t) {
-            std::fill_n(q, problem.dim, 0.0f);
-            q[1] = 1;
-        });
-        each_key(near, problem, [&](float* key, float*, int64_t index) {
-            key[0] = 128;
-            key[1] = static_cast<float>(index * 7 % 32) / 4;
-        });
-        Values mixed = near;
-        each_query(mixed, problem, [&](float* q, int64_t query) { q[0] = query % 3 == 0 ? far / 128 : 0; });
-        const Values out = attend(problem, mixed);
-        EXPECT_TRUE(HalfRows(problem, Element::bf16, near).hold(out)) << far;
-        const Values beside = attend(problem, near);
-        for (int64_t row = 1; row < problem.queries; row += 3)
-            EXPECT_TRUE(same_bytes(row_of(beside, problem, row), row_of(out, problem, row))) << row;
-    }
-}
-
 TEST_P(HalfTiles, TellWhatRowsAddUpTo) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::equal})
         for (const Problem& problem : {Problem{2, 70, 20}, causal_problem(140, 130, 33)}) {

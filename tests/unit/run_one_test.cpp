@@ -187,22 +187,6 @@ TEST_F(RunOnRanks, AFlawIsNamedAsByOne) {
     }
 }
 
-TEST_F(RunOnRanks, AFlawIsNamedAsByOneWhereARankHasSeveralPartsOfItsBatch) {
-    Problem problem(1, 300, 2);
-    problem.heads = problem.kv_heads = 3;
-    std::vector<float> data(problem.input_bytes() / sizeof(float), 0.5f);
-    const int64_t rows = 3 * 300; // of Q, and of K
-    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-    // V of head 0, which is the first part's of the first rank, K of head 1 and, earlier, Q of head 1: the next one's.
-    for (const int64_t row : {2 * rows + 5, rows + 300 + 4, int64_t{300 + 3}}) {
-        data[problem.floats_in(row)] = kNan;
-        write_file(folder_ / "a.in", test::file_of(problem, data));
-        const Failure of_one =
-            failure_of([&] { DomainCheck(folder_ / "a.in", problem, kF32.domain).check(0, 3 * rows, data.data()); });
-        for (const int count : {2, 4, 5}) EXPECT_EQ(failure(count), of_one) << count;
-    }
-}
-
 TEST_F(RunOnRanks, RefusesWhatCannotBeSharedOut) {
     write_case({1, 4, 3});
     options_.cases[0].output = "/dev/null";

@@ -110,43 +110,6 @@ TEST_P(StoredElement, IsWidenedWhenReadAndRoundedWhenWritten) {
     }
 }
 
-// Every kernel gives the same numbers, rounded to the file's element once.
-TEST_P(StoredElement, GivesTheBytesOfFloat32) {
-    struct Sizes {
-        int64_t batches, heads, kv_heads, queries, keys, dim;
-    };
-    for (const Operation* operation : kOperations)
-        for (const Sizes& sizes : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 1, 1, 3, 200, 33}, Sizes{1, 4, 2, 70, 65, 256},
-                                   Sizes{3, 6, 3, 129, 130, 5}, Sizes{9, 2, 1, 33, 31, 64}})
-            for (const Mask mask : kEveryMask) {
-                Problem wide(sizes.batches, sizes.queries, sizes.dim);
-                wide.heads = sizes.heads;
-                wide.kv_heads = sizes.kv_heads;
-                wide.keys = sizes.keys;
-                wide.mask = mask;
-                wide.operation = operation;
-                Problem narrowed = wide;
-                narrowed.element = GetParam();
-                const std::vector<float> values = values_of(narrowed);
-                const std::string in = stored(GetParam(), values);
-                for (const cpu::Kernel& kernel : cpu::kernels()) {
-                    if (kernel.does != operation || !kernel.needs.processor()) continue;
-                    if (!why_not(*kernel.under, narrowed).empty()) continue;
-                    std::vector<float> wanted(wide.floats_in(wide.output_rows()), NAN);
-                    std::vector<RowStatistics> rows(static_cast<size_t>(wide.output_rows()));
-                    std::vector<RowStatistics> wanted_rows = rows;
-                    cpu::compute_batches(kernel, wide, values.data(), wanted.data(), 2, wanted_rows.data());
-                    for (const int threads : {1, 3}) {
-                        std::string out(narrowed.stored_output_bytes(), '\xff');
-                        cpu::compute_batches(kernel, narrowed, in.data(), out.data(), threads, rows.data());
-                        EXPECT_TRUE(out == stored(GetParam(), wanted)) << kernel.name << ", d " << sizes.dim;
-                        EXPECT_EQ(std::memcmp(rows.data(), wanted_rows.data(), rows.size() * sizeof rows[0]), 0)
-                            << kernel.name << ", d " << sizes.dim;
-                    }
-                }
-            }
-}
-
 // An engine that gives what it is given: rows reach it, and leave it, as they are in the files, wherever they are cut.
 TEST_P(StoredElement, ReachesAnEngineAndTheFileAsItIs) {
     for (const int64_t dim : {1, 3, 33, 64, 5000}) {
@@ -213,18 +176,6 @@ TEST_P(StoredElement, IsRefusedWhereAnEngineGivesInfinity) {
     EXPECT_EQ(failure_under(kF32), (Failure{ExitCode::bad_data, beyond + "elements of float32, or smaller numbers"}));
     EXPECT_EQ(failure_under(GetParam() == Element::bf16 ? kBf16 : kFp16),
               (Failure{ExitCode::bad_data, beyond + "another contract, or smaller numbers"}));
-}
-
-// Backward too: its outputs have rows of queries and of keys.
-TEST_P(StoredElement, IsThatOfGradients) {
-    Problem of = problem(3, 20, 5);
-    of.operation = &kBackward;
-    const std::vector<float> values = values_of(of);
-    write_case(of, values);
-    std::vector<float> out(of.floats_in(of.output_rows()));
-    compute_by_reference(kF32, of, values.data(), out.data());
-    (void)run(kF32, 2);
-    EXPECT_TRUE(read_file(folder_ / "a.out") == stored(GetParam(), out));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, StoredElement, testing::Values(Element::bf16, Element::fp16),

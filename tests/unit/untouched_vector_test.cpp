@@ -32,25 +32,5 @@ TEST(UntouchedVector, BeginsAtALargePageWhereItFillsOne) {
     }
 }
 
-TEST(UntouchedVector, KeepsItsNumbersWhenItGrowsAndWhenItIsMoved) {
-    for (const size_t before : kCounts)
-        for (const size_t after : kCounts) {
-            UntouchedVector<uint32_t> numbers(before);
-            fill(numbers, 3);
-            numbers.resize(after);
-            numbers.shrink_to_fit();
-            ASSERT_EQ(numbers.size(), after);
-            EXPECT_EQ(wrong(numbers, std::min(before, after), 3), 0u) << before << " to " << after;
-            fill(numbers, 5);
-            const uint32_t* const place = numbers.data();
-            UntouchedVector<uint32_t> moved(std::move(numbers));
-            EXPECT_EQ(moved.data(), place);
-            UntouchedVector<uint32_t> other(before);
-            other = std::move(moved);
-            EXPECT_EQ(other.data(), place);
-            EXPECT_EQ(wrong(other, after, 5), 0u) << after;
-        }
-}
-
 } // namespace
 } // namespace hw4
