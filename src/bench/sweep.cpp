@@ -4,9 +4,9 @@
 #include <cctype>
 #include <sstream>
 
+#include "src/base/command_line.h"
 #include "src/base/error.h"
 #include "src/base/numbers.h"
-#include "src/base/command_line.h"
 #include "src/contracts/contract.h"
 
 namespace hw4::bench {

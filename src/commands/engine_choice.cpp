@@ -6,8 +6,8 @@
 #include <sstream>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/base/command_line.h"
+#include "src/base/error.h"
 #include "src/cpu/engine.h"
 
 namespace hw4 {

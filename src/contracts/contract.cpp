@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/base/command_line.h"
+#include "src/base/error.h"
 #include "src/contracts/logsumexp.h"
 #include "src/problem/tensor.h"
 
