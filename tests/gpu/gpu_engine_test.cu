@@ -131,30 +131,6 @@ TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
             }
 }
 
-// One batch of 262144 tokens, 512 MiB on the GPU, in eight slices: the CPU's bytes where slices begin and end.
-TEST(GpuEngine, GivesTheReferenceBytesOfALongSequence) {
-    HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
-    const LongSequence test(64);
-    hw4::test::write_file(folder / "a.in", hw4::test::header_bytes(1, static_cast<int32_t>(test.problem.queries), 64) +
-                                               hw4::test::bytes_of(test.qkv.data(), test.qkv.size()));
-    InterruptGuard interrupts;
-    CaseReader input(folder / "a.in");
-    OutputFile output(folder / "a.out", interrupts);
-    const EngineFacts report = run_case({input, output, {}, {}, always(make_engine)}).engine;
-    output.commit(false);
-    EXPECT_EQ(report.queries_at_once, 32768);
-    const std::string out = hw4::test::read_file(folder / "a.out");
-    ASSERT_EQ(out.size(), test.problem.output_bytes());
-    for (int64_t slice = 0; slice < test.problem.queries; slice += report.queries_at_once)
-        for (const int64_t row : {slice, slice + report.queries_at_once - 1}) {
-            const std::vector<float> wanted = test.rows_by(cpu::choose_kernel("", test.problem, kF32), row, 1);
-            EXPECT_TRUE(out.substr(static_cast<size_t>(row) * test.problem.row_bytes(), test.problem.row_bytes()) ==
-                        hw4::test::bytes_of(wanted.data(), wanted.size()))
-                << "row " << row;
-        }
-}
-
 // Small enough for compute-sanitizer (tests/gpu-check): five chunks through two slots, the last one short.
 TEST(GpuEngine, SanitizerRun) {
     HW4_SKIP_WITHOUT_GPU();

@@ -68,30 +68,5 @@ TEST(PitchedMatrixTest, CopiesRowsBothWays) {
         }
 }
 
-// What Launch promises the kernels.
-TEST(PitchedMatrixTest, RowsOfWholeFloat4AreAlignedEitherWay) {
-    HW4_SKIP_WITHOUT_GPU();
-    for (const Copies copies : {Copies::two_d, Copies::linear})
-        for (const size_t columns : {size_t{4}, size_t{32}, size_t{100}}) {
-            const PitchedMatrix matrix(3, columns, copies);
-            EXPECT_EQ(reinterpret_cast<uintptr_t>(matrix.data()) % 16, 0u);
-            EXPECT_EQ(matrix.stride() % 4, 0u);
-        }
-    EXPECT_EQ(PitchedMatrix(3, 7, Copies::linear).stride(), 7u);
-}
-
-TEST(PitchedMatrixTest, TooMuchMemoryIsOutOfMemory) {
-    HW4_SKIP_WITHOUT_GPU();
-    for (const Copies copies : {Copies::two_d, Copies::linear}) {
-        try {
-            PitchedMatrix matrix(size_t{1} << 32, 1 << 16, copies);
-            FAIL() << "a petabyte was granted";
-        } catch (const Error& error) {
-            EXPECT_EQ(error.code(), ExitCode::out_of_memory) << error.what();
-            EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the refused allocation left an error for the next check";
-        }
-    }
-}
-
 } // namespace
 } // namespace hw4::gpu

@@ -6,14 +6,13 @@
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import gzip
-import json
 import resource
 import struct
 import unittest
 
 import cli_test
 from cli_test import (BAD_DATA, IO_ERROR, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, generated,
-                      generated_by, hw4, limited, run, spoiled, write_zeros)
+                      generated_by, hw4, limited, run, spoiled)
 
 setUpModule = cli_test.setUpModule
 
@@ -59,13 +58,6 @@ class GzipOutputTest(FormTest):
                 self.assert_one_message(done.stderr, None, "File too large" if options else "nan, need a finite")
                 self.assertEqual((out.read_bytes(), self.temporaries()), (OLD_OUTPUT, []))
 
-    @unittest.skipIf(cli_test.SANITIZED, "counts memory")
-    def test_memory_stays_that_of_the_ring(self):
-        case, report = self.dir / "large.in", self.dir / "run.json"
-        write_zeros(case, 40_000, 1, 256)
-        self.computed(self.dir / "a.gz", "--json", report, case=case)
-        self.assertLessEqual(json.loads(report.read_text())["host_peak_bytes"], 128 << 20)
-
     def test_logsumexps(self):
         self.computed(self.out, "--lse", self.dir / "a.gz")
         self.computed(self.out, "--lse", self.dir / "a.lse")
@@ -88,19 +80,6 @@ class NpyTest(FormTest):
             self.assert_same_bytes(self.computed(self.out, case=self.array(), program=program), by_seq(self.case))
         packed = self.file(gzip.compress(self.array().read_bytes()), "packed")
         self.assert_same_bytes(self.computed(self.out, case=packed), by_seq(self.case))
-
-    def test_inputs_that_are_refused(self):
-        for wanted, array in ((r"of shape \(3, 4, 50, 8\), need \(B, 3, N, d\)", {"shape": (3, 4, 50, 8)}),
-                              (r"with elements '<f8', need '<f4'", {"element": "<f8"}),
-                              (r"with fortran_order True, need False", {"order": True}),
-                              (r"of version 3\.0, need 1\.0", {"version": 3})):
-            path = self.array(**array)
-            self.assert_refused(BAD_DATA, wanted, path, self.out, names=path)
-        short = self.file(self.array().read_bytes()[:-32], "short.npy")
-        self.assert_refused(BAD_DATA, r"expected 14528 bytes for B = 3, N = 50, d = 8, got 14496: ends in batch 2, V, "
-                                      r"row 49", short, self.out)
-        cut = self.file(npy_header((3, 3, 50, 8))[:60], "cut.npy")
-        self.assert_refused(BAD_DATA, r"header truncated: got 60 of 128 bytes \(\.npy\)", cut, self.out)
 
     def test_backward(self):
         path = self.array(shape=(3, 3, 50, 8))

@@ -275,19 +275,5 @@ TEST_F(ConveyorRun, TheNextCaseIsReadWhileThisOneIsComputed) {
     EXPECT_EQ(run(passing({1, 8}, watch), {3, 2, 4096, 8 * 4096}), none_);
 }
 
-TEST_F(ConveyorRun, AFewCasesAreOpenAtATime) {
-    for (int i = 0; i < 30; ++i) add(1, 2, 3);
-    ListedCases cases(names_, interrupts_);
-    int most = 0;
-    cases.may_open = [&](int) {
-        most = std::max(most, cases.open.load() + 1);
-        return true;
-    };
-    run(cases, passing({2, 3}));
-    EXPECT_EQ(failures_in(cases), none_);
-    EXPECT_GT(most, 1);
-    EXPECT_LE(most, 8);
-}
-
 } // namespace
 } // namespace hw4
