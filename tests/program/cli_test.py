@@ -640,11 +640,6 @@ class BadInputTest(CliTest):
                                      f"hw4: ended by {number.name}; a file that was not complete is as it was")
                     self.assertEqual(self.folder(), before)
 
-    def test_bad_30_interrupted_while_nobody_reads_what_is_said(self):
-        process, _ = self.start_and_hold(self.file(counting(1, 4, 3)))
-        process.terminate()
-        self.assertEqual(process.wait(PATIENCE), 128 + signal.SIGTERM)
-
     def test_bad_30_killed(self):
         path = self.file(counting(1, 4, 3))
         self.out.write_bytes(OLD_OUTPUT)
@@ -901,12 +896,6 @@ class ManyCasesTest(CliTest):
                 self.assert_computed(good)
                 self.assertEqual({path.name for path in self.dir.glob("*.out")}, {out.name for _, out in good})
                 self.assertEqual(self.temporaries(), [])
-
-    def test_a_failed_case_leaves_an_old_output(self):
-        pairs = [self.case("a", counting(2, 3, 4)), self.case("b", spoiled(2, 3, 4, 1, "Q", 0, 0, math.inf))]
-        pairs[1][1].write_bytes(OLD_OUTPUT)
-        self.assertEqual(hw4(*itertools.chain(*pairs)).returncode, BAD_DATA)
-        self.assertEqual(pairs[1][1].read_bytes(), OLD_OUTPUT)
 
     def test_bad_lines(self):
         pair = self.case("a", counting(2, 3, 4))

@@ -220,26 +220,6 @@ class BytesTest(LibraryTest):
             with self.assertRaisesRegex(library.Error, f"under the contract {contract}: only f32 takes another d_v"):
                 library.plan(Case(sizes, contract).call())
 
-    def test_values_of_other_columns_by_lengths(self):
-        lengths, sizes = (70, 1, 33), (3, 4, 2, 5, 70, 24, 40)
-        wanted = Case(sizes, "f32", causal=True)
-        packed = (ctypes.c_int32 * 3)(*lengths)
-        call = wanted.call()
-        call.lengths = ctypes.addressof(packed)
-        library.run(call)
-        for batch, length in enumerate(lengths):
-            one = Case((1, 4, 2, 5, length, 24, 40), "f32", causal=True)
-            for name in ("q", "k", "v"):
-                rows, mine = wanted.rows[name], wanted.rows[name].dim
-                kept = length if name in KEYS else 5
-                one.values[name] = array.array("f")
-                for head in range(rows.heads):
-                    at = batch * rows.batch + head * rows.head
-                    one.values[name].extend(rows.data[at:at + kept * mine])
-            library.run(one.call())
-            each = len(wanted.results()["o"]) // 3
-            self.assertEqual(wanted.results()["o"][batch * each:(batch + 1) * each], one.results()["o"])
-
     def test_gradients_from_the_forward_call(self):
         for contract in ("f32", "bf16", "fp16"):
             with self.subTest(contract=contract):

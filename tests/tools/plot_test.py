@@ -97,16 +97,6 @@ class PlotTest(unittest.TestCase):
             plot.main([str(self.bench), "-o", str(path)])
             self.assertTrue(path.read_bytes().startswith(start))
 
-    def test_lines_are_told_apart_by_what_varies(self):
-        cells = [plot.Cell("f32", "forward", {**dict.fromkeys((*plot.SIZES, *plot.SETTINGS), 1), "seq_len": tokens,
-                                              "queries": tokens, "batch_size": 16384 // tokens, "num_heads": heads,
-                                              "kv_heads": heads, "emb_dim": 2048, "head_dim": 2048 // heads}, "ok", [1])
-                 for tokens in (512, 1024) for heads in (16, 32)]
-        lines, telling, shared = plot.lines_of(cells, "seq_len")
-        self.assertEqual((telling, len(lines)), (["num_heads", "head_dim"], 2))
-        self.assertIn("B 16 to 32", shared)  # as many tokens of each length
-        self.assertEqual(plot.lines_of(cells, "num_heads")[1], ["seq_len", "batch_size"])
-
     def refused(self, *words):
         with self.assertRaises(SystemExit) as ended:
             plot.main(list(map(str, words)))

@@ -104,32 +104,11 @@ TEST_F(TakeSamples, AsManyAsAskedForAfterTheWarmUp) {
     EXPECT_EQ(workbench.flushes, 0);
 }
 
-TEST_F(TakeSamples, ShortLaunchesSeveralToASample) {
-    workbench.seconds = [](int) { return 0.004; };
-    rules.repeats = 2;
-    EXPECT_EQ(take().launches, 3);
-}
-
 TEST_F(TakeSamples, EndAfterTheLimitButNotBeforeThree) {
     rules.limit_s = 0;
     EXPECT_EQ(take().seconds.size(), 3);
     rules.repeats = 2;
     EXPECT_EQ(take().seconds.size(), 2);
-}
-
-// Thirty samples of 2 s would take a minute; the limit of 10 s ends them.
-TEST_F(TakeSamples, SayHowLongTheRestTakes) {
-    EXPECT_EQ(seconds_left(rules, 0, 0.1), 3);
-    EXPECT_EQ(seconds_left(rules, 0, 2), 10);
-    EXPECT_EQ(seconds_left(rules, 0, 20), 60); // at least three
-    EXPECT_EQ(seconds_left(rules, 1, 20), 40);
-    EXPECT_EQ(seconds_left(rules, 4, 8), 2);
-    EXPECT_EQ(seconds_left(rules, 30, 3), 0);
-    rules.repeats = 2;
-    std::vector<std::string> told;
-    take_samples(workbench, subject, rules, [&](const std::string& what, double) { told.push_back(what); });
-    EXPECT_EQ(told.front(), "warm-up");
-    EXPECT_EQ(told.back(), "2 of 2 samples");
 }
 
 TEST_F(TakeSamples, ColdOnesFlushBeforeEach) {

@@ -37,23 +37,6 @@ TEST(Crew, TakesNoMoreThanThat) {
     }
 }
 
-TEST(Crew, KeepsItsThreads) {
-    Crew crew;
-    std::set<std::thread::id> seen;
-    std::mutex mutex;
-    for (int round = 0; round < 50; ++round) {
-        std::atomic<int> begun{0};
-        crew.run(3, [&] {
-            begun.fetch_add(1);
-            while (begun < 3) std::this_thread::yield();
-            const std::lock_guard<std::mutex> lock(mutex);
-            seen.insert(std::this_thread::get_id());
-        });
-    }
-    EXPECT_EQ(seen.size(), 3u);
-    EXPECT_EQ(seen.count(std::this_thread::get_id()), 1u);
-}
-
 // The caller has nothing left to do; another one has.
 TEST(Crew, ReturnsWhenTheLastOfThemIsDone) {
     Crew crew;

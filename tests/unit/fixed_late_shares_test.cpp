@@ -72,19 +72,6 @@ TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     });
 }
 
-// Heads are prepared from the first one on.
-TEST(LateShares, BeginWithTheFirstJobs) {
-    const LateBlocks late{20, 112};
-    const auto shares = LateShares::of({512, 6, 8, kMultiprocessors}, late);
-    ASSERT_TRUE(shares);
-    const auto first_job = [&](uint32_t block, uint32_t i) { return shares->part(shares->share(block), i).job; };
-    for (uint32_t block = 20; block < kMultiprocessors; ++block) {
-        EXPECT_LT(first_job(block, 0), 112u);
-        EXPECT_LT(first_job(block, 1), 224u);
-    }
-    for (uint32_t block = 0; block < 20; ++block) EXPECT_EQ(first_job(block, 0) / (14 * 112), 1u); // after 14 rounds
-}
-
 // Blocks stay together: the last job of a unit, which may take less time, is in every block's turn as often, whatever
 // the numbers of blocks and of a unit's jobs have in common.
 TEST(Rounds, GiveEveryBlockSomeOfTheLastJobsOfUnits) {

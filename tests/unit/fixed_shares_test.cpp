@@ -81,25 +81,6 @@ TEST_F(EachDivision, HasEveryTileOnce) {
     });
 }
 
-TEST_F(EachDivision, IsEvenWhereThereAreMoreJobsThanBlocks) {
-    for_each([](int64_t jobs, const auto&, const DivisionForMost& division) {
-        if (division.ends.size() == static_cast<size_t>(jobs)) return;
-        EXPECT_LE(division.spread(), 1);
-    });
-}
-
-// No division takes less than the longest job, or than an even share of all.
-TEST_F(EachDivision, TakesLittleLongerThanTheLongestJobOrAnEvenShare) {
-    for_each([](int64_t, const auto& tiles, const DivisionForMost& division) {
-        const auto most = static_cast<int64_t>(division.last_end());
-        const auto all = static_cast<int64_t>(std::accumulate(division.ends.begin(), division.ends.end(), 0.0));
-        const auto of_all = [&](int64_t tiles_of, int64_t blocks) { return (tiles_of + blocks - 1) / blocks; };
-        const int64_t longest = tiles.last;
-        const auto blocks = static_cast<int64_t>(division.ends.size());
-        EXPECT_LE(most, std::max(longest + of_all(longest, blocks), of_all(all, division.most_blocks)));
-    });
-}
-
 template <int kPieces>
 void expect_sums_of_jobs() {
     for (const int first : {-9, -1, 0, 1, 2, 30})
@@ -131,16 +112,6 @@ TEST_F(EachDivision, HandsAJobOnOnceAtMostFromTheNextBlockAndInTime) {
 }
 
 constexpr int kMultiprocessors = 132; // of an H200
-
-TEST(Shares, EveryBlockGetsSomeOfTheLastJobsOfHeads) {
-    constexpr uint32_t kJobs = 11; // of a head: a divisor of the number of blocks
-    const JobTiles tiles = equal_jobs(32, kJobs);
-    const Shares shares = Shares::of(500, tiles, kMultiprocessors);
-    for (uint32_t block = 0; block < kMultiprocessors; ++block) {
-        const Share share = shares.share(block);
-        expect_some_last_jobs(share.parts, kJobs, [&](uint32_t i) { return share.part(i, tiles); });
-    }
-}
 
 TEST(Divisor, DividesAsTheInstructionWould) {
     const std::vector<uint32_t> numbers = {

@@ -76,22 +76,6 @@ TEST(Rounds, OfPartsHaveRoomForTheirPairsAndSums) {
     EXPECT_EQ(most_round_bytes(key_gradients(whole, 3072, 1024)), pairs / 4); // one group sees them
 }
 
-TEST(Rounds, OfPartsFitTheMemoryTheyAreFor) {
-    for (const Mask mask : kEveryMask)
-        for (const int64_t heads : {1, 3}) {
-            Problem whole = problem_of(1, 5000, 4100, 64);
-            whole.mask = mask;
-            whole.heads = heads;
-            for (const Problem& part : {key_gradients(whole, 0, 1088), key_gradients(whole, 2112, 1988),
-                                        whole.of_operation(kQueryGradients)}) {
-                const size_t least = least_round_bytes(part);
-                const size_t most = most_round_bytes(part);
-                for (size_t bytes = least; bytes <= most + least; bytes += least / 2 + most / 7)
-                    EXPECT_LE(bytes_of(part, rounds_for(part, kH200, bytes)), bytes) << name_of(mask) << " " << heads;
-            }
-        }
-}
-
 // Every tile of every row once.
 void expect_all_tiles(const PairQueue& queue, uint32_t rows, uint32_t tiles) {
     std::vector<uint32_t> done(rows, 0);

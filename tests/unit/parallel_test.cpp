@@ -19,14 +19,6 @@ TEST(InPieces, AreAllDoneOnce) {
     }
 }
 
-TEST(InPieces, OfOneThreadAreTheCallers) {
-    const std::thread::id caller = std::this_thread::get_id();
-    const auto work = [&](size_t, size_t) {
-        if (std::this_thread::get_id() != caller) throw std::runtime_error("another thread");
-    };
-    EXPECT_NO_THROW(in_throwing_pieces(1000, 1, work, 1));
-}
-
 // Both begin; the one that does not throw ends after the other.
 TEST(InPieces, ThrowWhenAllHaveEnded) {
     for (int round = 0; round < 100; ++round) {

@@ -205,11 +205,5 @@ TEST_F(RunOnRanks, RefusesWhatCannotBeSharedOut) {
               (Failure{ExitCode::usage, folder_ / "a.gz" + ": several ranks read it" + need}));
 }
 
-TEST_F(RunOnRanks, NothingIsLeftWhereTheInputCannotBeOpened) {
-    write_case({1, 4, 3});
-    options_.cases[0].input = folder_ / "none";
-    EXPECT_EQ(failure(3).code, ExitCode::no_input);
-}
-
 } // namespace
 } // namespace hw4

@@ -102,22 +102,6 @@ std::vector<double> costs(const Problem& problem, int shares) {
     return list;
 }
 
-TEST(CaseShares, CostTheSame) {
-    for (const Mask mask : kEveryMask)
-        for (const auto& [batches, heads] : {std::array<int64_t, 2>{1, 1}, {3, 1}, {1, 7}, {5, 3}, {100, 3}})
-            for (const int shares : {2, 3, 5, 8, 16}) {
-                const Problem problem = problem_of(batches, heads, heads, {65536, 65536}, mask);
-                SCOPED_TRACE(name(problem, shares));
-                const double fair = problem.flops() / shares;
-                double sum = 0;
-                for (const double cost : costs(problem, shares)) {
-                    EXPECT_NEAR(cost / fair, 1, 0.07);
-                    sum += cost;
-                }
-                EXPECT_NEAR(sum / problem.flops(), 1, 1e-12);
-            }
-}
-
 TEST(CaseShares, OfManyHeadsAreWholeOnes) {
     const Problem problem = problem_of(100, 1, 1, {65536, 65536}, Mask::none);
     for (const QueryRows& rows : divide(problem, 6)) EXPECT_EQ(rows.first % 65536, 0);
@@ -185,21 +169,6 @@ TEST(CaseShares, OfGradientsOfOneHeadTakeAsLongAsTheHeaderSays) {
     const Problem causal = problem_of(1, 1, 1, {65536, 65536}, Mask::causal, kBackward);
     EXPECT_LT(longest_gradients(causal, 5), 3.3);
     EXPECT_LT(longest_gradients(causal, 64), 2.1);
-}
-
-// What a share is made of: the rest of a head, of a group, of a batch; batches; and so on down again.
-TEST(CaseShares, AreOfFewParts) {
-    const Problem problem = problem_of(4, 6, 2, {300, 300}, Mask::none);
-    std::vector<std::array<int64_t, 4>> parts;
-    for (const CasePart& part : parts_of(problem, {128, 4 * 1800 - 172}))
-        parts.push_back({part.problem.batches, part.problem.heads, part.problem.kv_heads, part.problem.queries});
-    EXPECT_EQ(parts, (std::vector<std::array<int64_t, 4>>{{1, 1, 1, 172},
-                                                          {1, 2, 1, 300},
-                                                          {1, 3, 1, 300},
-                                                          {2, 6, 2, 300},
-                                                          {1, 3, 1, 300},
-                                                          {1, 2, 1, 300},
-                                                          {1, 1, 1, 128}}));
 }
 
 // A part is computed by the reference as if there were nothing else.

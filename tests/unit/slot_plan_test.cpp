@@ -23,17 +23,6 @@ TEST(SlotPlanTest, TakesACaseWholeWhereThereIsOneStream) {
     EXPECT_EQ(plan_slots(problem, options).batches, (1 << 30) / (4 * 8192 * 128));
 }
 
-TEST(SlotPlanTest, CountsThePaddingOfShortRows) {
-    const Problem problem{1000000, 100, 1};
-    const SlotPlan plan = plan_slots(problem, {});
-    EXPECT_LE(static_cast<size_t>(plan.batches) * device_bytes_per_batch(problem, Copies::two_d), kSlotDeviceBytes);
-    EXPECT_GE(plan.batches, 1);
-    EngineOptions packed;
-    packed.copies = Copies::linear;
-    EXPECT_GT(plan_slots(problem, packed).batches, plan.batches);
-    EXPECT_EQ(device_bytes_per_batch(problem, Copies::linear), size_t{4 * 100 * sizeof(float)});
-}
-
 TEST(SlotPlanTest, FillsTheCardWhereArithmeticOutweighsBytes) {
     EXPECT_EQ(plan_slots({16, 4096, 64}, {}), (SlotPlan{2, 8}));
     EXPECT_EQ(plan_slots({16, 4096, 32}, {}), (SlotPlan{2, 12}));
@@ -157,16 +146,6 @@ TEST(SlotPlanTest, GivesStreamsTheScratchMemoryThatMakesThemFaster) {
     EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 100 * kMiB, 4), 25 * kMiB);
     EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 100 * kMiB, 1), 50 * kMiB);
     EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 0, 4), 3 * kMiB) << "what is needed is no question of the budget";
-}
-
-TEST(SlotPlanTest, HalvesTheScratchMemoryBeyondTheLeast) {
-    constexpr size_t kMiB = size_t{1} << 20;
-    EXPECT_EQ(smaller_scratch(103 * kMiB, 3 * kMiB), 53 * kMiB);
-    EXPECT_EQ(smaller_scratch(4 * kMiB, 3 * kMiB), 3 * kMiB);
-    size_t bytes = size_t{1} << 40;
-    int steps = 0;
-    for (; bytes > kMiB; bytes = smaller_scratch(bytes, kMiB)) ASSERT_LT(++steps, 100);
-    EXPECT_EQ(bytes, kMiB);
 }
 
 } // namespace
