@@ -368,11 +368,7 @@ double parse_tolerance(const std::string& name, const std::string& text) {
 
 std::vector<double> parse_atol(const std::string& text) {
     std::vector<double> list;
-    for (size_t at = 0; at <= text.size();) {
-        const size_t end = std::min(text.find(',', at), text.size());
-        list.push_back(parse_tolerance("--atol", text.substr(at, end - at)));
-        at = end + 1;
-    }
+    for (const std::string& word : split(text, ',')) list.push_back(parse_tolerance("--atol", word));
     return list;
 }
 

@@ -70,17 +70,6 @@ constexpr const char* kUsage =
     "  --list          the cases and the kinds\n"
     "  -h, --help, -V, --version\n";
 
-std::vector<std::string> split(const std::string& line, char separator) {
-    std::vector<std::string> fields(1);
-    for (const char c : line) {
-        if (c == separator)
-            fields.emplace_back();
-        else
-            fields.back() += c;
-    }
-    return fields;
-}
-
 void refuse_too_large(const Problem& problem, const std::string& text) {
     if (file_bytes({problem, kLongHeaderBytes}) > static_cast<Wide>(std::numeric_limits<int64_t>::max() / 2))
         usage_error("shape '" + text + "': too large for a file");

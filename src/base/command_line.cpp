@@ -35,6 +35,17 @@ std::string why_refused(int code, char** argv, const option* options) {
 
 void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see --help"); }
 
+std::vector<std::string> split(const std::string& text, char separator) {
+    std::vector<std::string> words(1);
+    for (const char letter : text) {
+        if (letter == separator)
+            words.emplace_back();
+        else
+            words.back() += letter;
+    }
+    return words;
+}
+
 Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
                     void (*refuse)(const std::string& what)) {
     constexpr int kFirst = kLong; // codes of the list; then those of every command

@@ -34,6 +34,9 @@ inline CommandOption flag(const char* name, bool& set) {
 Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
                     void (*refuse)(const std::string& what) = usage_error);
 
+// What stands between the separators; empty words too.
+std::vector<std::string> split(const std::string& text, char separator);
+
 // How many letters to insert, delete, replace or swap with their neighbour turn one word into the other.
 inline size_t edit_distance(const std::string& a, const std::string& b) {
     // steps[i][j]: between the first i letters of a and the first j of b

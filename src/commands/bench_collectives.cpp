@@ -33,7 +33,7 @@ std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& tex
 template <class Named>
 std::vector<const Named*> parse_presets(const char* option, const std::string& text, const std::vector<Named>& all) {
     std::vector<const Named*> found;
-    for (const std::string& word : split_at_commas(text)) {
+    for (const std::string& word : split(text, ',')) {
         const auto is_it = [&](const Named& one) { return word == one.name; };
         const auto one = std::find_if(all.begin(), all.end(), is_it);
         if (one == all.end()) {

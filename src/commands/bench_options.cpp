@@ -16,7 +16,7 @@ std::vector<int64_t> parse_sizes(const char* option, const std::string& text) {
 
 std::vector<std::string> parse_impls(const std::string& text) {
     std::vector<std::string> impls;
-    for (const std::string& word : split_at_commas(text)) {
+    for (const std::string& word : split(text, ',')) {
         const std::string name = implementation_named(word);
         if (name.empty()) refuse_name("impl", text, word, "some of ", implementation_names());
         impls.push_back(name);
@@ -48,7 +48,7 @@ const Preset* parse_preset(const std::string& name) {
 }
 
 std::vector<std::string> parse_kernels(const std::string& text) {
-    std::vector<std::string> names = split_at_commas(text);
+    std::vector<std::string> names = split(text, ',');
     for (const std::string& name : names) parse_name("kernel", name);
     return names;
 }

@@ -50,20 +50,9 @@ std::optional<int64_t> sized_number(const std::string& text, int64_t least, int6
     return *count * unit;
 }
 
-std::vector<std::string> split_at_commas(const std::string& text) {
-    std::vector<std::string> words;
-    for (size_t at = 0; at <= text.size();) {
-        const size_t end = text.find(',', at);
-        words.push_back(text.substr(at, end == std::string::npos ? end : end - at));
-        if (end == std::string::npos) break;
-        at = end + 1;
-    }
-    return words;
-}
-
 std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t least, int64_t most) {
     std::vector<int64_t> numbers;
-    for (const std::string& word : split_at_commas(text)) {
+    for (const std::string& word : split(text, ',')) {
         const auto single = sized_number(word, least, most);
         const auto found = single ? Range{*single, *single, kUsualFactor, true} : range_of(word, least, most);
         if (!found) return std::nullopt;

@@ -21,9 +21,6 @@ std::optional<int64_t> sized_number(const std::string& text, int64_t least, int6
 constexpr size_t kMostNumbers = 1000;
 std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t least, int64_t most);
 
-// The words between commas; empty ones too.
-std::vector<std::string> split_at_commas(const std::string& text);
-
 // Names bench --help.
 [[noreturn]] void usage_error(const std::string& what);
 [[noreturn]] void refuse_value(const char* option, const std::string& text, const std::string& need);
@@ -43,7 +40,7 @@ double parse_seconds(const std::string& text);
 template <class Value, size_t kCount>
 std::vector<Value> parse_named(const char* option, const std::string& text, const Value (&all)[kCount]) {
     std::vector<Value> values;
-    for (const std::string& word : split_at_commas(text)) {
+    for (const std::string& word : split(text, ',')) {
         const Value* const found = std::find_if(all, all + kCount, [&](Value value) { return word == name_of(value); });
         if (found == all + kCount) {
             std::vector<std::string> names;

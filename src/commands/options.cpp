@@ -1,7 +1,6 @@
 #include "src/commands/options.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "src/base/error.h"
 #include "src/base/numbers.h"
@@ -43,9 +42,8 @@ std::vector<int> parse_gpus(const std::string& text) {
         for (int card = 0; card < *count; ++card) cards.push_back(card);
         return cards;
     }
-    for (size_t at = 0, end = 0; at <= text.size(); at = end + 1) {
-        end = std::min(text.find(',', at), text.size());
-        const auto card = whole_number(std::string_view(text).substr(at, end - at), 0, kMost);
+    for (const std::string& word : split(text, ',')) {
+        const auto card = whole_number(word, 0, kMost);
         if (!card || std::find(cards.begin(), cards.end(), *card) != cards.end()) refuse();
         cards.push_back(static_cast<int>(*card));
     }

@@ -16,7 +16,7 @@ namespace {
 constexpr int kPollMilliseconds = 50;          // how soon a reader that waits notices give_up()
 constexpr size_t kMostBytes = size_t{1} << 16; // of a line: more than two names can have
 
-std::vector<std::string> split(const std::string& line) {
+std::vector<std::string> names_in(const std::string& line) {
     const size_t tab = line.find('\t');
     if (tab != std::string::npos) {
         if (line.find('\t', tab + 1) != std::string::npos) return {};
@@ -37,7 +37,7 @@ std::optional<CaseNames> pair_in(const std::string& text, const std::string& pla
     if (first == std::string::npos || line[0] == '#') return std::nullopt;
     const auto refuse = [&](const std::string& why) { throw Error(ExitCode::usage, place + ": " + why); };
     if (line.find('\0') != std::string::npos) refuse("a byte 0, which no name has");
-    const std::vector<std::string> names = split(line);
+    const std::vector<std::string> names = names_in(line);
     if (names.empty()) refuse("need one tab, between INPUT and OUTPUT, got several");
     if (names.size() != 2)
         refuse("need INPUT and OUTPUT, got " + std::to_string(names.size()) + (names.size() == 1 ? " name" : " names") +

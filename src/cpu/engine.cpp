@@ -1,14 +1,18 @@
 #include "src/cpu/engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <optional>
 
 #include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "src/cpu/aligned_memory.h"
-#include "src/run/progress.h"
 
 namespace hw4::cpu {
 namespace {
@@ -46,6 +50,43 @@ int slot_count(const EngineRequest& request, int64_t batches) {
     const bool next_one = batches < problem.batches || request.more_follow;
     return next_one && chunk_bytes <= kLargeChunkBytes ? 2 : 1;
 }
+
+// A progress line on stderr for runs that take long; silent unless stderr is a terminal.
+class Progress {
+public:
+    Progress(const char* unit, double total) : unit_(unit), total_(total), terminal_(::isatty(STDERR_FILENO) == 1) {}
+    ~Progress() {
+        if (shown_) std::fputs("\r\033[K", stderr);
+    }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    // May be called by several threads.
+    void add(double amount) {
+        if (!terminal_) return;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        done_ += amount;
+        const auto now = Clock::now();
+        const double elapsed = std::chrono::duration<double>(now - start_).count();
+        if (elapsed < 1.0 || done_ <= 0 || now - last_shown_ < std::chrono::milliseconds(200)) return;
+        last_shown_ = now;
+        shown_ = true;
+        std::fprintf(stderr, "\r\033[K%.0f %%, %.0f of %.0f %s, %.0f s left", 100 * done_ / total_, done_, total_,
+                     unit_, elapsed * (total_ - done_) / done_);
+        std::fflush(stderr);
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    const char* unit_;
+    double total_;
+    bool terminal_;
+    bool shown_ = false;
+    double done_ = 0;
+    Clock::time_point start_ = Clock::now();
+    Clock::time_point last_shown_;
+    std::mutex mutex_;
+};
 
 // Memory that is kept from case to case, and made anew where one needs more.
 class Room {

@@ -301,6 +301,39 @@ TEST_F(DrawnTiles, GiveTheReferenceBytesInSlices) {
         expect_reference_bytes(reference_case({2, 1700, dim}, CaseKind::uniform, 7), 1, kQueryStep);
 }
 
+// Two launches that each fill the card, at once: whichever blocks start late, nobody waits for ever.
+TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
+    constexpr int kLaunches = 2;
+    const Device card = current_device();
+    const Kernel& kernel = *find_kernel("drawn_tiles");
+    const Problem part{3 * card.multiprocessors, 130, 32};
+    const Plan plan = plan_of(kernel, part, card);
+    if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
+    ASSERT_TRUE(plan.pays);
+    const AttentionCase& test = reference_case(part.of_batches(kLaunches * part.batches), CaseKind::uniform, 7);
+    const auto run = [&](Launch launch, cudaStream_t stream) {
+        Stream streams[kLaunches];
+        Scratch scratch[kLaunches];
+        for (int n = 0; n < kLaunches; ++n) {
+            streams[n] = make_stream();
+            scratch[n] = make_scratch(plan.scratch_bytes);
+        }
+        HW4_CUDA(cudaStreamSynchronize(stream)); // the input is there
+        launch.problem = part;
+        const auto skip = [&](Tensor& tensor) {
+            if (tensor.data != nullptr) tensor.data = static_cast<float*>(tensor.data) + part.batches * tensor.batch;
+        };
+        for (int n = 0; n < kLaunches; ++n) {
+            launch.scratch = scratch[n].get();
+            kernel.launch(launch, streams[n].get());
+            for (Tensor& tensor : launch.in) skip(tensor);
+            for (Tensor& tensor : launch.out) skip(tensor);
+        }
+        for (const Stream& each : streams) HW4_CUDA(cudaStreamSynchronize(each.get()));
+    };
+    EXPECT_TRUE(same_bytes(test.expected, attend(test, 0, run))) << test.name;
+}
+
 // With so many multiprocessors most rows come in pieces; 700 rows are cut into small blocks, 760 into large ones.
 TEST_F(DrawnTiles, NoticeStraysInEveryPiece) {
     for (const auto& [dim, multiprocessors] : {std::pair{32, 1}, std::pair{64, 2}, std::pair{128, 4}})

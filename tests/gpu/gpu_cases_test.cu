@@ -131,12 +131,6 @@ TEST_F(GpuCases, MayBeCutIntoSlices) {
     EXPECT_EQ(summarise(timeline.spans())[Stage::copy_in].bytes, copied_in);
 }
 
-TEST_F(GpuCases, MayBeTheCpusByTurns) {
-    HW4_SKIP_WITHOUT_GPU();
-    for (const int64_t dim : {64, 300, 64, 257, 32}) add(reference_case({4, 100, dim}, CaseKind::uniform, 9));
-    for (const Failure& end : run({})) EXPECT_EQ(end, Failure{});
-}
-
 // In its last chunk, while others are computed and fetched; with the times of kernels whose output is not.
 TEST_F(GpuCases, OneMayFailInItsMiddle) {
     HW4_SKIP_WITHOUT_GPU();

@@ -258,6 +258,34 @@ TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfHugeScores) {
                 }
 }
 
+// Scores that are neighbours among the floats, which are the same when they are scaled: the row is still the value of
+// the largest, and no weight is infinite.
+TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfNeighbouringScores) {
+    constexpr int64_t kKeys = 200;
+    for (const int64_t dim : {33, 64, 128})
+        for (const float far : {32768.0f, 40960.0f, 57344.0f})
+            for (const int64_t order : {1, 7, 199}) {
+                Problem problem(1, 70, dim);
+                problem.keys = kKeys;
+                std::vector<float> values(problem.floats_in(problem.input_rows()));
+                each_query(values, problem, [&](float* q, int64_t) {
+                    q[0] = 32768;
+                    q[1] = 2;
+                });
+                int64_t winner = 0;
+                each_key(values, problem, [&](float* key, float* value, int64_t index) {
+                    key[0] = far;
+                    key[1] = static_cast<float>(64 * (index * order % kKeys)); // scores 128 apart, near 2^30
+                    for (int64_t t = 0; t < dim; ++t) value[t] = static_cast<float>(64 + (index + t) % 32);
+                    if (index * order % kKeys == kKeys - 1) winner = index;
+                });
+                const std::vector<float> out = attend(problem, values);
+                for (int64_t t = 0; t < dim; ++t)
+                    ASSERT_EQ(out[static_cast<size_t>(t)], static_cast<float>(64 + (winner + t) % 32))
+                        << dim << " " << far << " " << order;
+            }
+}
+
 // Rows whose scores are all far from 0 are those of what is added to that, and rows beside them do not notice.
 TEST_P(HalfForwardKernel, GivesRowsThatAreFarWhatTheyWouldBeNear) {
     for (const int64_t dim : {33, 64, 128})
@@ -281,6 +309,20 @@ TEST_P(HalfForwardKernel, GivesRowsThatAreFarWhatTheyWouldBeNear) {
                 if (row % 3 != 0)
                     EXPECT_TRUE(same_bytes(row_of(beside, problem, row), row_of(out, problem, row))) << row;
         }
+}
+
+// Weights that are rounded up do not make a mean of the largest numbers infinite.
+TEST_P(HalfForwardKernel, StaysFiniteAtTheEndOfTheType) {
+    const float largest = element() == Element::fp16 ? 65504.0f : 0x1.fep40f;
+    for (const int64_t dim : {16, 128}) {
+        const Problem problem(1, 300, dim);
+        std::vector<float> values = values_of(problem, CaseKind::uniform);
+        each_key(values, problem, [&](float*, float* value, int64_t) {
+            for (int64_t t = 0; t < dim; ++t) value[t] = t % 2 == 0 ? largest : -largest;
+        });
+        for (const float x : attend(problem, values)) ASSERT_TRUE(std::isfinite(x));
+        expect_within_bound(problem, values);
+    }
 }
 
 TEST_P(HalfForwardKernel, GivesZeroToRowsWithoutKeys) {

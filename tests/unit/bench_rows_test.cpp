@@ -31,16 +31,6 @@ Row some_row() {
     return row;
 }
 
-TEST(BenchRow, StatusIsOkWhereAPassRanAndNoneFailed) {
-    Row row = some_row();
-    EXPECT_EQ(row.status(), Status::ok);
-    row.of(Pass::forward_backward).status = Status::failed;
-    EXPECT_EQ(row.status(), Status::failed);
-    EXPECT_EQ(row.reason(), "says \"no\", twice");
-    EXPECT_EQ(row_without(small_cell(), Status::oom, "why").status(), Status::oom);
-    EXPECT_EQ(row_without(small_cell(), Status::oom, "why").reason(), "why");
-}
-
 TEST(BenchRow, RatiosAreOfTheBaselineOnTheSameProblem) {
     const auto row_of = [](const char* impl, int64_t tokens, double seconds) {
         Row row = some_row();

@@ -197,6 +197,12 @@ TEST_P(EachBackwardKernel, EndsARoundWithTheHead) {
     expect_reference_bytes(backward_of({2, 3, 1, 192, 2300, 1}), CaseKind::uniform, {1});
 }
 
+// Several of them a round, and fewer in the last.
+TEST_P(EachBackwardKernel, TakesManyHeadsInSeveralRounds) {
+    expect_reference_bytes(backward_of({5, 1, 1, 600, 600, 4}), CaseKind::uniform, {1, 2, 7});
+    expect_reference_bytes(backward_of({3000, 2, 1, 9, 11, 2}), CaseKind::uniform, {1, 2, 7});
+}
+
 // Packed and summed in several stretches of columns.
 TEST_P(EachBackwardKernel, TakesRowsOfAnyLength) {
     for (const int64_t dim : {255, 256, 257, 512, 1000})

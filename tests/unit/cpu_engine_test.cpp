@@ -184,6 +184,12 @@ TEST_P(EachFloatKernel, DividesTheKeysOfFewRows) {
             }
 }
 
+TEST_P(EachKernel, TakesLargeDimensions) {
+    const int64_t dim = &contract() == &kF32 ? 1000 : fixed::kMostColumns;
+    const AttentionCase test({1, 40, dim}, CaseKind::uniform, 2, contract());
+    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 1)));
+}
+
 // Packed in several stretches by kernels that pack; three tiles of keys, the last of which is a segment of its own.
 TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
     for (const int64_t tokens : {1, 66}) {
@@ -245,6 +251,11 @@ TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
             return bits_of(x) == kUntouched;
         })) << rows;
     }
+}
+
+TEST_P(EachKernel, TreatsNegativeZerosAsTheReferenceDoes) {
+    const AttentionCase test = AttentionCase::with_negative_zeros(contract());
+    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 1)));
 }
 
 std::vector<Kernel> kernels_of(const Contract& contract) {

@@ -76,13 +76,6 @@ TEST(DomainOfHeads, IsThatOfAllHeadsOfABatch) {
               bad_data("batch 0, V: N_k * max|V| = 6.75539944e+15, need at most 4.50359963e+15"));
 }
 
-TEST_F(DomainTest, NamesTheFirstOfSeveral) {
-    v(6)[3] = kNan;
-    k(5)[11] = kNan;
-    k(5)[8] = kInf;
-    EXPECT_EQ(failure(), bad_data("batch 5, K, row 2, column 2: inf, need a finite number"));
-}
-
 TEST_F(DomainTest, ScoresMayReachTheLimitButNotPassIt) {
     ASSERT_EQ(kScoreLimit, 0x1p126);
     k(6)[7] = -0x1p63f;

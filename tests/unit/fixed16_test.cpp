@@ -45,6 +45,51 @@ TEST(Fixed16Exponent, OfARowLeavesNoMoreThanTwelveBitsWhereKIsLargest) {
         }
 }
 
+// Of tiles with every largest number: those numbers, halves (8 * 21/16 is 10.5), others, and such as vanish.
+TEST(Fixed16Digits, AreInTheSumThatRounds) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> part(-1.0f, 1.0f);
+    for (int magnitude = -149; magnitude < 128; ++magnitude)
+        for (const float more : {1.0f, 0x1.000002p0f, 0x1.86p0f, 0x1.fffffep0f}) {
+            const float largest = std::ldexp(more, magnitude);
+            const int e = tile_exponent(largest);
+            const fixed::Factors scale = fixed::tile_factors(e);
+            const auto expect_same = [&](float x) {
+                if (std::fabs(x) > largest) return;
+                const uint32_t wanted = Numbers::biased_digits(fixed::quantised(x, scale));
+                ASSERT_EQ(fixed::two_biased_digits(x, scale) & 0xffffu, wanted) << x << " of " << largest;
+                ASSERT_LE(wanted, 0xffffu);
+            };
+            for (const float x : {largest, std::nextafter(largest, 0.0f), 0.0f, float_of(1), 0x1p-126f, largest / 3})
+                for (const float sign : {1.0f, -1.0f}) expect_same(sign * x);
+            for (int n = 1; n < 3100; n += 2) {
+                expect_same(std::ldexp(static_cast<float>(8 * n), -e));
+                expect_same(-std::ldexp(static_cast<float>(8 * n), -e));
+                expect_same(part(random) * largest);
+                expect_same(std::ldexp(part(random) * largest, -15)); // about a unit, and less
+            }
+        }
+}
+
+// Of a row whose largest number is about 1: halves too, of products that are rounded to them.
+TEST(Fixed16Digits, AreInTheSumThatRoundsProducts) {
+    std::mt19937 random(2);
+    std::uniform_real_distribution<float> part(-1.0f, 1.0f);
+    for (const float c : {0x1.171548p-3f, 1.0f, 0.25f, 0x1.555556p-2f, 0x1.4f4p-1f}) // the last fills both digits
+        for (int i = 0; i < 200000; ++i) {
+            const float factor = fixed::query_factor(c);
+            const float at_once =
+                fixed::factor_at_once(factor, Numbers::exponent_for(fixed::scaled_query(1.0f, factor)));
+            const float halves = (static_cast<float>(i % 60000) - 30000.0f + 0.5f) / at_once;
+            for (const float x :
+                 {part(random), halves, std::nextafter(halves, 0.0f), 0x1p-14f * part(random), 1.0f, -1.0f}) {
+                if (std::fabs(x) > 1) continue;
+                const uint32_t wanted = Numbers::biased_digits(fixed::nearest(x * at_once));
+                ASSERT_EQ(fixed::two_biased_digits_at_once(x, at_once) & 0xffffu, wanted) << x << " times " << at_once;
+            }
+        }
+}
+
 // The largest sums are those of digits that are all at one of their ends. A kernel may keep L0 * 2^8 + L1.
 TEST(Fixed16Digits, NoSumOverflows) {
     int64_t largest = 0;

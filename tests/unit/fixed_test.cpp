@@ -235,6 +235,27 @@ TEST(FixedWeight, IsTheSameByAddingExponents) {
         }
 }
 
+// What may be done otherwise: with the power of two down to 2^-140 P is the same as without those below 2^-26.
+TEST(FixedWeight, IsNothingBelowTwoToTheMinus26HoweverItIsTaken) {
+    const Unit unit = {0, 12, 0};
+    const TileTop top = tile_top(0, unit);
+    bool deep = false;
+    for (int32_t x = 0; x > -(140 << 12); x -= 7) {
+        const int32_t unclamped = weight_of_power(power_bits(x, unit, bits_at(top)));
+        ASSERT_EQ(weight_of(x, top, unit), unclamped) << x;
+        if (x < kDeepest * (1 << 12)) {
+            ASSERT_EQ(unclamped, 0) << x;
+            deep = true;
+        }
+    }
+    EXPECT_TRUE(deep);
+    for (int whole = 1; whole <= 127; ++whole) {
+        EXPECT_EQ(weight_of(-64, tile_top(0, {0, 0, whole}), {0, 0, whole}), 0);
+        EXPECT_EQ(weight_of(std::numeric_limits<int32_t>::min() / 2, tile_top(1 << 30, {0, 0, whole}), {0, 0, whole}),
+                  0);
+    }
+}
+
 // Kernels take integers where they may.
 TEST(FixedWeight, OfATileIsThatOfAFloatOrOfAnInteger) {
     for (int k = -(1 << 24); k <= -1000; k += 997)

@@ -127,6 +127,31 @@ TEST_P(HalfTiles, CountDenormalNumbersThatMeetHugeOnes) {
     }
 }
 
+// Values below the normal numbers, and such that products with weights would be there.
+TEST_P(HalfTiles, KeepTheLeastValues) {
+    for (const float size : {0x1p-133f, 0x1p-128f, 0x1p-122f, 0x1p-110f}) {
+        const Problem problem(1, 140, 16);
+        Values values = values_of(problem, CaseKind::uniform);
+        each_key(values, problem, [&](float*, float* value, int64_t) {
+            for (int64_t t = 0; t < problem.dim; ++t) value[t] *= size;
+        });
+        expect_within_bound(problem, values);
+    }
+}
+
+TEST_P(HalfTiles, StayFiniteAtTheEndOfTheDomain) {
+    const Problem problem(1, 140, 16); // times the largest value less than 2^52
+    for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
+        Values values = values_of(problem, kind);
+        each_key(values, problem, [&](float*, float* value, int64_t) {
+            for (int64_t t = 0; t < problem.dim; ++t) value[t] = t % 2 == 0 ? 0x1.cp44f : -0x1.cp44f;
+        });
+        DomainCheck("domain", problem, kBf16.domain).check(0, problem.input_rows(), values.data());
+        for (const float x : attend(problem, values)) ASSERT_TRUE(std::isfinite(x));
+        expect_within_bound(problem, values);
+    }
+}
+
 // A row is the value of its largest score, wherever that is; also where the scores are neighbours among the floats.
 TEST_P(HalfTiles, GiveTheValueOfTheLargestOfHugeScores) {
     constexpr int64_t kKeys = 200;

@@ -65,12 +65,6 @@ TEST_F(KernelFile, SaysWhatItTakes) {
     EXPECT_EQ(kernel.launch(&launch), 1);
 }
 
-TEST_F(KernelFile, IsFoundWhereItsNameSays) {
-    for (const std::string path : {"no.so", "libc.so.6"}) // and no library of the system's
-        EXPECT_EQ(failure_of([&] { (void)gpu::load_kernel_file(path); }),
-                  (Failure{ExitCode::no_input, path + ": cannot open: No such file or directory"}));
-}
-
 TEST_F(KernelFile, IsALibraryWithTheSymbol) {
     const std::string path = folder_ / "text.so";
     test::write_file(path, "no library");

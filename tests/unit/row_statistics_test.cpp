@@ -100,28 +100,6 @@ TEST_P(StatisticsOf, ARowGiveItsLogsumexp) {
     EXPECT_GT(largest, 0.01); // a bound that says something
 }
 
-// The three forms that a row's reference has.
-TEST(StatisticsOfF32, AreTheReferenceOfTheRow) {
-    const auto statistics_of = [](std::vector<float> keys) {
-        const auto count = static_cast<int64_t>(keys.size());
-        Problem problem(1, 1, 1);
-        problem.keys = count;
-        return AttentionCase::filled(problem, "keys",
-                                     [&](float* qkv, int64_t) {
-                                         qkv[0] = 1;
-                                         std::copy(keys.begin(), keys.end(), qkv + 1);
-                                     })
-            .statistics.front();
-    };
-    const float c = scale_for(1).c;
-    const RowStatistics ordinary = statistics_of({0, 0, 0});
-    EXPECT_EQ(std::tie(ordinary.M, ordinary.origin, ordinary.l), std::tuple(0.0f, 0.0f, 3.0f));
-    const RowStatistics high = statistics_of({100, 100});
-    EXPECT_EQ(std::tie(high.M, high.origin), std::tuple(std::round(100 * c), 0.0f));
-    const RowStatistics huge = statistics_of({0x1p100f, 0, 0x1p100f});
-    EXPECT_EQ(std::tie(huge.M, huge.origin, huge.l), std::tuple(0.0f, 0x1p100f, 2.0f));
-}
-
 TEST(WhyNoStatistics, IsThatTheOperationHasNone) {
     Problem problem(1, 2, 3);
     EXPECT_EQ(why_no_statistics(kF32, problem), "");
