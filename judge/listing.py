@@ -97,14 +97,6 @@ def _printed_by(command: list[str]) -> str:
     return done.stdout
 
 
-def takes_pairs(program: str) -> bool:
-    """Whether it computes many cases in one run."""
-    try:
-        return "--pairs" in _printed_by([os.path.abspath(program), "--help"])
-    except NoListing:
-        return False
-
-
 def listing_of(program: str) -> Listing:
     """Raises NoListing."""
     printed = _printed_by([os.path.abspath(program), "--list-kernels", "--json"])

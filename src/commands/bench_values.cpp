@@ -89,29 +89,11 @@ std::vector<int64_t> parse_numbers(const char* option, const std::string& text, 
     return *numbers;
 }
 
-int parse_count(const char* option, const std::string& text, int most) {
-    const auto value = whole_number(text, 1, most);
-    if (!value) refuse_value(option, text, "a whole number from 1 to " + std::to_string(most));
-    return static_cast<int>(*value);
-}
-
-std::string parse_name(const char* option, const std::string& name) {
-    if (name.empty()) refuse_value(option, name, "a name");
-    return name;
-}
-
 // As lab5.py refuses it.
 std::string parse_json_name(const std::string& name) {
     if (!ends_in(name, ".json") && !is_standard_stream(name))
         refuse_value("output", name, "a name that ends in .json, or -");
     return name;
-}
-
-Device parse_device(const std::string& name) {
-    if (name == "auto") return Device::automatic;
-    if (name == "gpu") return Device::gpu;
-    if (name == "cpu") return Device::cpu;
-    refuse_value("device", name, "auto, gpu or cpu");
 }
 
 std::vector<int> parse_warmups(const std::string& text) {

@@ -29,10 +29,7 @@ std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t
                               const std::vector<std::string>& names);
 
 std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most);
-int parse_count(const char* option, const std::string& text, int most);
-std::string parse_name(const char* option, const std::string& name);
 std::string parse_json_name(const std::string& name);
-Device parse_device(const std::string& name);
 std::vector<int> parse_warmups(const std::string& text);
 double parse_seconds(const std::string& text);
 

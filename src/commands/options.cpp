@@ -9,21 +9,6 @@ namespace hw4 {
 
 namespace {
 
-int parse_count(const char* option, const char* text, int most) {
-    const auto value = whole_number(text, 1, most);
-    if (!value)
-        usage_error("--" + std::string(option) + " '" + text + "': need a whole number from 1 to " +
-                    std::to_string(most));
-    return static_cast<int>(*value);
-}
-
-Device parse_device(const std::string& name) {
-    if (name == "auto") return Device::automatic;
-    if (name == "gpu") return Device::gpu;
-    if (name == "cpu") return Device::cpu;
-    usage_error("--device '" + name + "': need auto, gpu or cpu");
-}
-
 Copies parse_copies(const std::string& name) {
     for (const Copies copies : {Copies::two_d, Copies::linear})
         if (name == name_of(copies)) return copies;
@@ -88,6 +73,21 @@ void refuse_what_does_not_fit(Options& options) {
 }
 
 } // namespace
+
+int parse_count(const char* option, const std::string& text, int most) {
+    const auto value = whole_number(text, 1, most);
+    if (!value)
+        usage_error("--" + std::string(option) + " '" + text + "': need a whole number from 1 to " +
+                    std::to_string(most));
+    return static_cast<int>(*value);
+}
+
+Device parse_device(const std::string& name) {
+    if (name == "auto") return Device::automatic;
+    if (name == "gpu") return Device::gpu;
+    if (name == "cpu") return Device::cpu;
+    usage_error("--device '" + name + "': need auto, gpu or cpu");
+}
 
 Options parse_options(int argc, char** argv) {
     Options options;

@@ -34,8 +34,10 @@ struct Options : CaseOptions {
     bool timed() const { return time || !json.empty() || !trace.empty(); }
 };
 
-// Throws Error (usage).
+// Throw Error (usage).
 Options parse_options(int argc, char** argv);
+int parse_count(const char* option, const std::string& text, int most); // from 1
+Device parse_device(const std::string& name);
 
 std::string help_text();
 

@@ -9,7 +9,6 @@ import csv
 import json
 import os
 import pickle
-import pty
 import signal
 import subprocess
 import unittest
@@ -218,18 +217,6 @@ class EndedTest(BenchTest):
         self.assertEqual([path.name for path in self.dir.iterdir()], ["r.json"])
 
 
-class ProgressTest(BenchTest):
-    def test_a_terminal_is_told_what_a_cell_is_at(self):
-        terminal, its_end = pty.openpty()
-        self.done(*QUICK, "--seq_len", "32,64", "--passes", "forward", stderr=its_end)
-        os.close(its_end)
-        with open(terminal, "rb", buffering=0) as screen:
-            told = screen.read(65536).decode()
-        self.assertIn("[2/2] f32 B 2 H 2 N 64 d 16", told)
-        self.assertEqual(told.count("forward: warm-up"), 2)
-        self.assertTrue(told.endswith("\r\033[K"), "the line gives way")
-
-
 class RatioTest(BenchTest):
     def test_table_csv_and_json(self):
         done = self.done(*QUICK, "--impl", "f32,bf16", "--relative-to", "naive", "--passes", "forward", "--output",
@@ -244,16 +231,6 @@ class RatioTest(BenchTest):
             self.assertAlmostEqual(float(line["ratio"]), ratio, delta=1e-6 * ratio)
             self.assertEqual((row["relative_to"], line["relative_to"]), ("naive", "naive"))
         self.assertIn("x naive", done.stdout.splitlines()[0])
-
-
-class HelpTest(BenchTest):
-    def test_each_measurement_has_its_own(self):
-        for words, option, others in (((), "--seq_len", "--sizes"), (("allreduce",), "--sizes", "--model"),
-                                      (("step",), "--buckets", "--sizes"), (("accumulate",), "--device", "--impl")):
-            done = run("hw4", "bench", *words, "--help")
-            self.assertEqual(done.returncode, OK)
-            self.assertIn(option, done.stdout)
-            self.assertNotIn(others, done.stdout)
 
 
 class NoGpuTest(BenchTest):

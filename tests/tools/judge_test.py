@@ -504,12 +504,11 @@ class Running(Workplace):
 class OneProcess(Workplace):
     """The cases of our own hw4, one after the other in one process of it."""
 
-    def our_hw4(self, body, *, at_end="", options="--pairs FILE"):
+    def our_hw4(self, body, *, at_end=""):
         """A --bin folder whose hw4 computes under f32, by `body` for each case, and says what --pairs promises, unless
         that has failed(). It marks each process by its last argument, each case by its name."""
         return self.fake_bin(generate=True, compare=True, seq=True, hw4=f"""
 if '--list-kernels' in sys.argv: print({listing(REVISIONS["f32"], "f32", "fixed")!r}); sys.exit()
-if '--help' in sys.argv: print({options!r}); sys.exit()
 code, seconds = 0, 0.125
 def say(text): sys.stderr.write(text + '\\n'); sys.stderr.flush()
 def failed(exit_code, text):
@@ -538,8 +537,8 @@ else:
 sys.exit(code)
 """.replace("\\\\", "\\"))
 
-    def judge_ours(self, body, *arguments, code=0, at_end="", options="--pairs FILE"):
-        command = [sys.executable, JUDGE, "--bin", self.our_hw4(body, at_end=at_end, options=options), "--table",
+    def judge_ours(self, body, *arguments, code=0, at_end=""):
+        command = [sys.executable, JUDGE, "--bin", self.our_hw4(body, at_end=at_end), "--table",
                    self.table, "--dir", self.cases, *arguments]
         done = run_forked(command)
         self.assertNotIn("Traceback", done.stderr)
@@ -570,9 +569,9 @@ sys.exit(code)
     def test_a_process_each_where_it_is_asked_for_or_has_to_be(self):
         launcher = self.program("launch", "os.execv(sys.argv[1], sys.argv[1:])")
         report = self.path("run.json")
-        for arguments, more in ((["--separate"], {}), (["--launcher", launcher], {}), ([], {"options": "--time"})):
-            with self.subTest(arguments, **more):
-                said = self.judge_ours("put(GOOD)", "--json", report, *arguments, **more)
+        for arguments in (["--separate"], ["--launcher", launcher]):
+            with self.subTest(arguments):
+                said = self.judge_ours("put(GOOD)", "--json", report, *arguments)
                 self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.EACH))
                 self.assertNotIn("in one process", said)
                 self.assertTrue(json.loads(read(report))["separate"])
