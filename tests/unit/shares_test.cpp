@@ -93,15 +93,6 @@ TEST(CaseShares, StretchesDoNotDependOnHowRowsAreAskedFor) {
         }
 }
 
-std::vector<double> costs(const Problem& problem, int shares) {
-    std::vector<double> list;
-    for (const QueryRows& rows : divide(problem, shares)) {
-        list.push_back(0);
-        for (const CasePart& part : parts_of(problem, rows)) list.back() += part.problem.flops();
-    }
-    return list;
-}
-
 TEST(CaseShares, OfManyHeadsAreWholeOnes) {
     const Problem problem = problem_of(100, 1, 1, {65536, 65536}, Mask::none);
     for (const QueryRows& rows : divide(problem, 6)) EXPECT_EQ(rows.first % 65536, 0);

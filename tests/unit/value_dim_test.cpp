@@ -45,6 +45,31 @@ CausalCase with_some_columns(CausalCase& whole, int64_t first) {
     return some;
 }
 
+TEST_P(ValueDim, AColumnIsThatOfAProblemWithOneNumberOfColumns) {
+    const std::pair<int64_t, int64_t> columns[] = {{1, 2}, {20, 48}, {48, 20}, {33, 128}, {64, 1}, {192, 128}};
+    for (const auto& [d, d_v] : columns)
+        for (const Distribution& values : {Distribution(CaseKind::uniform), Distribution(CaseKind::spread)}) {
+            const Problem problem = with_heads(causal_problem(37, 150, 1), 1, 4, 2).of_columns(d, d_v);
+            if (!GetParam().why_not(problem).empty()) continue;
+            CausalCase whole = padded_case(problem, values);
+            const std::vector<float> got = GetParam().attend(problem, whole.qkv);
+            for (int64_t first = 0; first < d_v; first += d) {
+                CausalCase some = with_some_columns(whole, first);
+                const std::vector<float> wanted = reference_subject(kF32).attend(some.problem, some.qkv);
+                std::vector<float> wanted_rows;
+                std::vector<float> got_rows;
+                const int64_t count = std::min(d, d_v - first);
+                for (int64_t row = 0; row < problem.output_rows(); ++row) {
+                    const auto from = wanted.begin() + row * d;
+                    const auto mine = got.begin() + row * problem.dim + first;
+                    wanted_rows.insert(wanted_rows.end(), from, from + count);
+                    got_rows.insert(got_rows.end(), mine, mine + count);
+                }
+                EXPECT_TRUE(same_bytes(wanted_rows, got_rows)) << d << ", " << d_v << ", from column " << first;
+            }
+        }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, ValueDim, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
 
 TEST(ValueDimRule, IsForF32Alone) {
