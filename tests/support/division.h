@@ -44,10 +44,10 @@ struct Division {
         add_block(time, parts, part_at, [](uint32_t) { return 1.0; });
     }
 
-    double last_end() const { return *std::max_element(ends.begin(), ends.end()); }
-
     // How far apart the first and the last block end.
-    double spread() const { return last_end() - *std::min_element(ends.begin(), ends.end()); }
+    double spread() const {
+        return *std::max_element(ends.begin(), ends.end()) - *std::min_element(ends.begin(), ends.end());
+    }
 };
 
 // Of jobs 0, 1, ... each has the tiles that it should have, in order.
@@ -80,15 +80,6 @@ void expect_handed_on_from_next_block(const Division& division, double later, co
         EXPECT_LE(head.time + (head.end - head.first), rest.time + later); // a tile takes no longer than 1
         check(head);
     }
-}
-
-// That each block has some of the last jobs of units of so many jobs, which may be less work than others.
-template <class PartAt>
-void expect_some_last_jobs(uint32_t parts, uint32_t of_unit, const PartAt& part_at) {
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < parts; ++i) last += part_at(i).job % of_unit == of_unit - 1 ? 1 : 0;
-    EXPECT_GE(last + 1, parts / of_unit);
-    EXPECT_LE(last, parts / of_unit + 2);
 }
 
 } // namespace hw4::gpu

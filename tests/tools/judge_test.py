@@ -322,28 +322,6 @@ class JudgeErrors(Workplace):
         said = self.expect_error(hw4="put(GOOD)")
         self.assertIn(f"has CRC-32 {crc_of(read(fixture('a1', '.out')))}, the table says 12345678", said)
 
-    def test_what_stops_the_judge_itself(self):
-        good = self.fake_hw4("put(GOOD)")
-        without_generate = self.fake_bin(seq=True, compare=True)
-        for arguments, message in (
-                (["zz*"], "no case 'zz*' in the table"),
-                (["--hw4", self.path("none")], "none: cannot be run"),
-                (["--bin", without_generate, "--hw4", good], "testcases/generate: cannot be run"),
-                (["--expected", self.path("none")], "none: no such folder"),
-                (["--json", self.path("none/run.json")], "run.json: cannot be written"),
-                (["--runs", "0"], "need a whole number from 1"),
-                (["--atol", "nan"], "need a number from 0"),
-                (["--limit-factor", "0"], "need a number above 0"),
-                (["--no-limit", "--limit-factor", "2"], "not allowed with"),
-                (["--bytes", "--atol", "1"], "--bytes: not allowed with argument --atol"),
-                (["--json", "one", "--csv", "./one"], "/one: is the file of two reports"),
-                (["--json", "-", "--csv", "-"], "only one of --json, --csv and --junit can be '-', standard output"),
-                (["--launcher", "srun 'open"], "No closing quotation")):
-            with self.subTest(arguments=arguments):
-                done = self.run_judge(*arguments)
-                self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertIn(message, done.stderr)
-
 
 class Contracts(Workplace):
     # A program that computes under all contracts
