@@ -14,15 +14,12 @@ import json
 import os
 import random
 import re
-import resource
 import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (CANNOT_CREATE, INTERNAL, IO_ERROR, LINES_COUNTED,
-                      NEEDS_ADDRESS_SPACE, NO_GPU, NO_MEMORY, OK, OLD_OUTPUT, REPO, SANITIZED,
-                      THREAD_SANITIZED, by_seq, case_bytes, generated, hw4, limited, mean_of_ramps, ramps,
-                      write_zeros)
+from cli_test import (CANNOT_CREATE, INTERNAL, LINES_COUNTED, NEEDS_ADDRESS_SPACE, NO_GPU, NO_MEMORY, OK, OLD_OUTPUT,
+                      REPO, SANITIZED, by_seq, case_bytes, generated, hw4, mean_of_ramps, ramps, write_zeros)
 
 SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
 SOAK = os.environ.get("HW4_SOAK") == "1"
@@ -131,26 +128,6 @@ class StepTest(FaultTest):
         self.out.write_bytes(OLD_OUTPUT)
         done = self.faulty(self.case, FAULT_CALL="rename", FAULT_AT=1, FAULT_HOW=errno.EXDEV)
         self.assert_fails(done, CANNOT_CREATE, rf"cannot rename .*: {os.strerror(errno.EXDEV)}", self.out)
-
-
-class LimitTest(FaultTest):
-    device = "cpu"
-
-    def setUp(self):
-        super().setUp()
-        self.case = generated(20, 64, 32)
-        self.out.write_bytes(OLD_OUTPUT)
-
-    @unittest.skipIf(THREAD_SANITIZED, "ThreadSanitizer needs a file of its own")
-    def test_any_file_size_limit(self):
-        size = 20 * 64 * 32 * 4
-        for limit in (0, 1, 4095, 4096, 4097, *range(10_000, size, 10_007), size - 1):
-            with self.subTest(limit=limit), count.fault():
-                done = hw4(self.case, self.out, device=self.device, **limited(resource.RLIMIT_FSIZE, limit))
-                self.assert_fails(done, IO_ERROR, r"cannot write: File too large", self.out)
-        done = hw4(self.case, self.out, device=self.device, **limited(resource.RLIMIT_FSIZE, size))
-        self.assertEqual(done.returncode, OK, done.stderr)
-        self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
 
 
 class LargeFileTest(FaultTest):

@@ -7,7 +7,6 @@ HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import gzip
 import os
-import signal
 import subprocess
 import unittest
 
@@ -138,16 +137,6 @@ class OutputTest(StreamTest):
                     self.assertEqual(self.out.stat().st_ino, inode)
         self.assert_only_these("case.out")
 
-    def test_generate(self):
-        want = generated(40, 512, 64).read_bytes()
-        done = run(*GENERATE, "-", cwd=self.dir)
-        self.assertEqual((done.returncode, done.stderr), (OK, ""))
-        self.assert_same_bytes(done.stdout, want)
-        with open(self.file(b"before", "case.in"), "ab") as file:
-            self.assertEqual(run(*GENERATE, "-", stdout=file).returncode, OK)
-        self.assert_same_bytes((self.dir / "case.in").read_bytes(), b"before" + want)
-        self.assert_only_these("case.in")
-
     def programs(self):
         path = generated(40, 512, 64)
         return (*HW4, path, "-"), (*SEQ, path, "-"), (*GENERATE, "-")
@@ -173,15 +162,6 @@ class OutputTest(StreamTest):
                 with open("/dev/null", "rb") as file:
                     self.assert_fails(run(*command, stdout=file), CANNOT_CREATE, STDOUT, wanted, command[0])
         self.assert_only_these("case.in")
-
-    def test_interrupted_while_nobody_reads(self):
-        reader, writer = os.pipe()
-        self.addCleanup(os.close, reader)
-        process = self.start(generated(40, 512, 64), "-", stdout=writer, stderr=subprocess.DEVNULL)
-        os.close(writer)
-        self.assertEqual(len(os.read(reader, 1)), 1)  # it writes, and far more than the pipe holds
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(PATIENCE), 143)
 
 
 class ManyCasesTest(StreamTest):
@@ -212,15 +192,6 @@ class ManyCasesTest(StreamTest):
         self.assertEqual(done.stderr.count(f"{STDOUT}: is for the lines about the cases\n"), 2)
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path))
         self.assert_only_these("case.out")
-
-    def test_the_list_is_no_output(self):
-        listed = self.file(f"{generated(2, 33, 7)} {self.dir}/list".encode(), "list")
-        for more in (("--pairs", listed), ("--pairs", listed, "--json", listed)):
-            with self.subTest(more):
-                done = run(*HW4, *more)
-                self.assertEqual(done.returncode, USAGE)
-                self.assertIn("output is the same file as input ", done.stderr)
-                self.assert_only_these("list")
 
 
 class ReportTest(StreamTest):

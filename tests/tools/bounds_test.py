@@ -108,8 +108,7 @@ class MeasuredTest(unittest.TestCase):
              "more keys": "2\t3\t4\tuniform\t7\t5\t-\t2\t6\tcausal\t{}",
              "blind rows": "2\t6\t9\tuniform\t7\t5\t-\t2\t3\tcausal\t{}",
              "shared keys": "2\t4\t3\tuniform\t7\t5\t-\t4,2\t5\tcausal\t{}",
-             "narrow": "1\t4\t3\tuniform\t7\t5\t-\t1\t4\tnone\t{}\tfp16",
-             "wide": "1\t3\t4\tstray:1e6\t7\t5\t-\t1\t3\tnone\t{}"}
+             "narrow": "1\t4\t3\tuniform\t7\t5\t-\t1\t4\tnone\t{}\tfp16"}
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="bounds_test-")
@@ -150,7 +149,7 @@ class MeasuredTest(unittest.TestCase):
         for operation in ("forward", "backward"):
             for name in self.CASES:
                 for element in ("bf16", "fp16"):
-                    if name == "wide" or name == "narrow" and element != "fp16":
+                    if name == "narrow" and element != "fp16":
                         continue
                     with self.subTest(name, operation=operation, element=element):
                         case, path = self.case(name, operation)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -96,25 +95,6 @@ class PlotTest(unittest.TestCase):
             path = self.folder / f"r.{ending}"
             plot.main([str(self.bench), "-o", str(path)])
             self.assertTrue(path.read_bytes().startswith(start))
-
-    def refused(self, *words):
-        with self.assertRaises(SystemExit) as ended:
-            plot.main(list(map(str, words)))
-        self.assertRegex(str(ended.exception), r"\Aplot: [^\n]+\Z")
-        return str(ended.exception)
-
-    def test_refusals_leave_an_old_picture(self):
-        old = self.folder / "old.svg"
-        old.write_bytes(b"old")
-        bad = self.folder / "bad.json"
-        for text in ("{", "[]", '{"rows": 3}', '{"results": []}', '{"hw4": {}}'):
-            bad.write_text(text)
-            self.refused(bad, "-o", old)
-        self.refused(self.bench, "-o", old, "--relative-to", "cudnn")
-        self.refused(self.bench, "-o", old, "--where", "seq_len=7")
-        with unittest.mock.patch.dict(sys.modules, {"matplotlib": None}):
-            self.assertIn("needs matplotlib", self.refused(self.bench, "-o", old))
-        self.assertEqual(old.read_bytes(), b"old")
 
 
 if __name__ == "__main__":

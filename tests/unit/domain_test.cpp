@@ -199,6 +199,16 @@ TEST_P(DomainOfDim, OneLargeNumberInAnyColumnReachesTheLimit) {
     });
 }
 
+TEST_P(DomainOfDim, EveryColumnOfARowCountsOnce) {
+    std::fill(matrix(0) + dim_, matrix(0) + 2 * dim_, -1.0f); // sum|q| = d
+    auto largest = static_cast<float>(kScoreLimit / static_cast<double>(dim_));
+    if (double{largest} * static_cast<double>(dim_) > kScoreLimit) largest = std::nextafter(largest, 0.0f);
+    matrix(1)[dim_] = largest;
+    EXPECT_EQ(failure(), Failure{});
+    matrix(1)[dim_] = above(largest);
+    EXPECT_EQ(failure().code, ExitCode::bad_data);
+}
+
 INSTANTIATE_TEST_SUITE_P(Dims, DomainOfDim, testing::Values(1, 7, 8, 9, 31, 32, 33, 256));
 
 // Two queries and two keys of one column in a batch of heads.

@@ -106,6 +106,30 @@ TEST_P(HalfContract, GivesTheReferenceBytesOnKindsAndCorners) {
         }
 }
 
+// In several pieces, whose threads must not come into each other's way.
+TEST_P(HalfContract, RoundsLongHeadsInPieces) {
+    Problem problem(1, 3, 40000);
+    problem.keys = 5;
+    const AttentionCase half(problem, CaseKind::uniform, 6, contract());
+    std::vector<float> out(half.expected.size(), NAN);
+    cpu::compute_batches(kernels_like_reference(contract()).back(), problem, half.qkv.data(), out.data(), 4);
+    EXPECT_TRUE(same_bytes(half.expected, out));
+}
+
+TEST_P(HalfContract, TakesFilesOfItsElementAndOfFloat32) {
+    Problem problem(1, 2, 3);
+    EXPECT_EQ(why_not(contract(), problem), "");
+    problem.element = element();
+    EXPECT_EQ(why_not(contract(), problem), "");
+    problem.element = element() == Element::bf16 ? Element::fp16 : Element::bf16;
+    const std::string other = name_of(problem.element);
+    const std::string name = contract().name;
+    EXPECT_EQ(why_not(contract(), problem),
+              "has elements of " + other + ", the contract " + name + " takes float32 and " + name);
+    EXPECT_EQ(why_not(kF32, problem), "");
+    EXPECT_EQ(why_not(kFixed16, problem), "");
+}
+
 // In every operand: no infinity comes of a rounding, whatever it would be multiplied by.
 TEST_P(HalfContract, RefusesNumbersThatItsTypeLacks) {
     const Problem problem(2, 3, 2);

@@ -157,6 +157,27 @@ private:
     const Problem problem_;
 };
 
+TEST_P(StoredElement, IsRefusedWhereAnEngineGivesInfinity) {
+    Problem of = problem(3, 20, 5);
+    of.heads = of.kv_heads = 1;
+    of.keys = of.queries;
+    write_case(of, values_of(of));
+    const auto failure_under = [&](const Contract& contract) {
+        CaseReader input(folder_ / "a.in");
+        OutputFile output(folder_ / "a.out", interrupts_);
+        EngineOptions options;
+        options.contract = &contract;
+        const auto make = [](const EngineRequest& request) {
+            return std::make_unique<InfiniteEngine>(request, test::Cut{2, 1});
+        };
+        return failure_of([&] { run_case({input, output, options, kSmall, always(make)}); });
+    };
+    const std::string beyond = folder_ / "a.in" + ": its outputs go beyond " + name_of(GetParam()) + "; need ";
+    EXPECT_EQ(failure_under(kF32), (Failure{ExitCode::bad_data, beyond + "elements of float32, or smaller numbers"}));
+    EXPECT_EQ(failure_under(GetParam() == Element::bf16 ? kBf16 : kFp16),
+              (Failure{ExitCode::bad_data, beyond + "another contract, or smaller numbers"}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, StoredElement, testing::Values(Element::bf16, Element::fp16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
