@@ -4,10 +4,12 @@ from __future__ import annotations
 import csv
 import dataclasses
 import math
+import re
 
 # Of a second; --print-units base gives nanoseconds, under two names.
 _TIME_UNITS = {"ns": 10 ** 9, "nsecond": 10 ** 9, "us": 10 ** 6, "usecond": 10 ** 6, "ms": 10 ** 3, "msecond": 10 ** 3,
                "s": 1, "second": 1}
+_INNERMOST = re.compile(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|<[^<>()]*>")
 
 
 class Malformed(Exception):
@@ -66,3 +68,11 @@ def parse(text: str) -> list[Row]:
         raise Malformed("no row of units under the names")
     units = dict(zip(names, rest[0]))
     return [Row(dict(zip(names, row)), units) for row in rest[1:]]
+
+
+def function_name(signature: str) -> str:
+    """The name of a kernel's function, without result, namespaces, arguments and what a template was made for: flash of void ns::flash<64>(float *)."""
+    name, count = signature.replace("->", ""), 1
+    while count:
+        name, count = _INNERMOST.subn("", name)
+    return (re.findall(r"([\w$.]+)(?: const)?\s*$", name) or [signature.strip() or "?"])[0]

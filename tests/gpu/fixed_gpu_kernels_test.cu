@@ -71,6 +71,15 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes({multiprocessors, 1030, 64}, CaseKind::spread, 9);
 }
 
+fixed_point::CardLaunch card_launch(const Problem& problem) {
+    return {problem.units(),
+            problem.batches * problem.kv_heads,
+            problem.queries,
+            (problem.keys + 127) / 128,
+            3,
+            current_device().multiprocessors};
+}
+
 // More of them for each block than it knows at a time (kSlots of wgmma_whole.cuh): prepared beside, where the kernel
 // does that, and all before, since all look at one head.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {
@@ -90,15 +99,6 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {
         EXPECT_GT(before->shares.share(0).parts, kMostKnown);
         expect_reference_bytes(of_one_head, CaseKind::spread, 9);
     }
-}
-
-fixed_point::CardLaunch card_launch(const Problem& problem) {
-    return {problem.units(),
-            problem.batches * problem.kv_heads,
-            problem.queries,
-            (problem.keys + 127) / 128,
-            3,
-            current_device().multiprocessors};
 }
 
 // Here the group without rows is the first of a batch; with fewer keys than queries, rows without keys come after it.

@@ -72,13 +72,6 @@ class StoredTest(CliTest):
                 want = b"".join(stored(number, element) for number in numbers)
                 self.assert_same_bytes(by_seq(made(element), contract), want)
 
-    def test_of_a_type_s_own_contract_float32_files_hold_the_same_values(self):
-        for element in CODES:
-            data = made(element).read_bytes()
-            wide = self.file(of_float32(data[:64]) + floats(widened(data[64:], element)), f"{element}.in")
-            narrow = widened(by_seq(made(element), element), element)
-            self.assert_same_bytes(by_seq(wide, element), floats(narrow))
-
     def test_generated_numbers_are_rounded(self):
         plain = generated_by("--shape", "2,5,3", "--seed", "3", "--long").read_bytes()[64:]
         numbers = struct.unpack(f"<{len(plain) // 4}f", plain)
