@@ -71,7 +71,8 @@ def parse(text: str) -> list[Row]:
 
 
 def function_name(signature: str) -> str:
-    """The name of a kernel's function, without result, namespaces, arguments and what a template was made for: flash of void ns::flash<64>(float *)."""
+    """The name of a kernel's function, without result, namespaces, arguments and what a template was made for: flash of
+    void ns::flash<64>(float *)."""
     name, count = signature.replace("->", ""), 1
     while count:
         name, count = _INNERMOST.subn("", name)

@@ -90,12 +90,6 @@ class NpyTest(FormTest):
         self.assert_same_bytes(self.computed(self.dir / "a.npy", "--backward", case=four),
                                npy_header((2, 3, 40, 8)) + self.out.read_bytes())
 
-    def test_logsumexps(self):
-        self.computed(self.out, "--lse", self.dir / "a.npy")
-        self.computed(self.out, "--lse", self.dir / "a.lse")
-        self.assert_same_bytes((self.dir / "a.npy").read_bytes(),
-                               npy_header((3, 50)) + (self.dir / "a.lse").read_bytes())
-
 
 if __name__ == "__main__":
     unittest.main()
