@@ -203,7 +203,7 @@ __device__ __forceinline__ bool weigh_by_the_row(Scores<T>& s, RowSums& sums, Ro
         if (T::kTeam == 1 && raised) multiply_rows(sums, RowFactors(references.factor[half], at));
         weigh<T>(s, 0, j, references.half[half], at, scale);
         weigh<T>(s, 4, j, references.half[half], at, scale);
-        if (ragged) drop_hidden_keys(s, j, at, sight);
+        if (ragged) drop_hidden_keys<Ragged::both>(s, j, at, sight);
         store_weights<T>(s, j, to);
         if (T::kTeam == 1) add_own<T>(sums, s, j);
     }

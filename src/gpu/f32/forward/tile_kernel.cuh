@@ -239,16 +239,21 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
                 if (Choices::kWoven) v_copy.template next_rows<kCount>(v_rows, block * kCount);
             });
-            // Whether a row of the block may not see all keys of the tile: in the last tiles, and in the first ones, up
-            // to where the last row's window begins.
-            const bool ragged = keys < T::kKeys + (kMasked ? T::kRows - 1 : 0) || (kMasked && keys > args.sight.window);
+            // Ragged are the last tiles, and the first ones, up to where the last row's window begins.
+            const Ragged ragged = kMasked && keys > args.sight.window              ? Ragged::both
+                                  : keys < T::kKeys + (kMasked ? T::kRows - 1 : 0) ? Ragged::end
+                                                                                   : Ragged::no;
             TileSight<T, kMasked> sight{keys, static_cast<unsigned>(args.sight.window)};
             if constexpr (kMasked) {
-                if (ragged) {
+                if (ragged != Ragged::no) {
                     const Position place = position<Lanes>();
                     sight = tile_sight<T>(args, work.piece(args), keys, place);
-                    hide_scores<T>(s, place, sight,
-                                   running.measure == Measure::by_the_row ? -HUGE_VALF : kHidden * args.scale.inv_c);
+                    const float hidden =
+                        running.measure == Measure::by_the_row ? -HUGE_VALF : kHidden * args.scale.inv_c;
+                    if (ragged == Ragged::end)
+                        hide_scores<Ragged::end, T>(s, place, sight, hidden);
+                    else
+                        hide_scores<Ragged::both, T>(s, place, sight, hidden);
                 }
             }
             const RowSums sums_before = sums; // for a tile that is done again; where sums wait, they still do
@@ -257,13 +262,20 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 float largest = 0.0f;
                 if (running.measure != Measure::by_zero) {
                     if (running.measure == Measure::by_the_row)
-                        return weigh_by_the_row<Lanes>(s, sums, references(), own_weights, ragged, sight, args.scale);
+                        return weigh_by_the_row<Lanes>(s, sums, references(), own_weights, ragged != Ragged::no, sight,
+                                                       args.scale);
                     if (part == 0 && starts_low<T, Lanes>(s, args.scale)) largest = HUGE_VALF;
                 }
-                if (ragged) // two copies of the code: a branch within costs 1 %
-                    largest = weigh_by_zero<true>(s, sums, largest, own_weights, at, sight, args.scale);
+                const auto weigh_as = [&](auto ends) {
+                    largest =
+                        weigh_by_zero<decltype(ends)::value>(s, sums, largest, own_weights, at, sight, args.scale);
+                };
+                if (ragged == Ragged::no) // copies of the code: a branch within costs 1 %
+                    weigh_as(std::integral_constant<Ragged, Ragged::no>());
+                else if (!kMasked || ragged == Ragged::end)
+                    weigh_as(std::integral_constant<Ragged, Ragged::end>());
                 else
-                    largest = weigh_by_zero<false>(s, sums, largest, own_weights, at, sight, args.scale);
+                    weigh_as(std::integral_constant<Ragged, Ragged::both>());
                 set_if(&shared.strayed, largest > (kHeadroom - 1.0f) * args.scale.inv_c);
                 return false;
             };
