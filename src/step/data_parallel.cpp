@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "src/base/parallel.h"
-#include "src/ranks/agree.h"
 #include "src/ranks/parcel.h"
 #include "src/step/host_machine.h"
 
@@ -113,13 +112,20 @@ std::vector<double> DataParallel::compute(const Trainer::Batch& batch, const Wri
     return losses;
 }
 
+// A copy from or to the machine's memory. One that fails does not keep the rank from its calls: the others wait there.
+template <class Work>
+void DataParallel::copy(const Work& work) {
+    if (!on_host_.empty() && !not_copied_) not_copied_ = attempt(work);
+}
+
 void DataParallel::add_up(const Bucket& bucket) {
     timed([&] {
         const Piece& all = bucket.floats;
         Machine& machine = trainer_.machine();
-        if (!on_host_.empty())
+        copy([&] {
             for (size_t part = 0; part < parts_.size(); ++part)
                 machine.get(on_host_[part].get() + all.first, roots_[part].get() + all.first, all.count);
+        });
         if (shards_.empty()) {
             ordered_.sum(parts_, all, sums_);
         } else {
@@ -128,8 +134,8 @@ void DataParallel::add_up(const Bucket& bucket) {
             ordered_.sum_slices(parts_, slices, sums_);
         }
         const Piece mine = in_shard(trainer_.shard(), all);
-        if (!on_host_.empty() && mine.count > 0)
-            machine.put(roots_.front().get() + mine.first, sums_ + mine.first, mine.count);
+        if (mine.count > 0)
+            copy([&] { machine.put(roots_.front().get() + mine.first, sums_ + mine.first, mine.count); });
     });
 }
 
@@ -138,10 +144,11 @@ void DataParallel::gather_weights() {
         float* const weights = trainer_.weights();
         if (on_host_.empty()) return collectives_->all_gather(weights, shards_);
         const Piece& mine = trainer_.shard();
-        trainer_.machine().get(sums_ + mine.first, weights + mine.first, mine.count);
+        copy([&] { trainer_.machine().get(sums_ + mine.first, weights + mine.first, mine.count); });
         collectives_->all_gather(sums_, shards_);
-        trainer_.machine().put(weights, sums_, trainer_.parameters().floats);
+        copy([&] { trainer_.machine().put(weights, sums_, trainer_.parameters().floats); });
     });
+    agree(ranks_, {not_copied_});
 }
 
 // Another thread talks to the other ranks meanwhile, and makes all of its calls whatever becomes of backward: the other
@@ -198,12 +205,14 @@ StepResult DataParallel::step(int64_t t, const Trainer::Batch& batch) {
         for (const Bucket& bucket : buckets_) add_up(bucket);
     }
     const float* const gradient = roots_.front().get();
-    std::vector<float>& squares = trainer_.squares_of_shard(gradient);
+    std::vector<float>* squares = nullptr;
+    const auto no_squares = attempt([&] { squares = &trainer_.squares_of_shard(gradient); });
+    agree(ranks_, {not_copied_, no_squares});
     if (!shards_.empty())
         timed([&] {
             std::vector<Piece> pieces;
             for (const Piece& shard : shards_) pieces.push_back({shard.first / kSegment, shard.count / kSegment});
-            collectives_->all_gather(squares.data(), pieces);
+            collectives_->all_gather(squares->data(), pieces);
         });
     const double loss = whole_loss(losses);
     StepResult result;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/ranks/agree.h"
 #include "src/ranks/ordered_sum.h"
 #include "src/ranks/ranks.h"
 #include "src/step/trainer.h"
@@ -84,6 +85,8 @@ private:
     double whole_loss(const std::vector<double>& losses);
     template <class Call>
     void timed(const Call& call);
+    template <class Work>
+    void copy(const Work& work);
 
     Trainer& trainer_;
     const int batch_;
@@ -96,7 +99,8 @@ private:
     std::vector<Owned<float>> roots_;   // the gradients of this rank's parts, and at least one
     std::vector<Owned<float>> on_host_; // copies of the roots, where they are in a GPU's memory
     OrderedSum::Parts parts_;           // where the gradients of parts begin in host memory
-    float* sums_ = nullptr;             // likewise, the first root
+    float* sums_ = nullptr;             // where the ranks' sums come to: the first of these
+    std::optional<RankFailure> not_copied_;
     double communicating_ = 0;
 };
 

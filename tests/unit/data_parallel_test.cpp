@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -70,6 +71,23 @@ class Remote : public bench::MeasuredMachine {
 public:
     Remote() : MeasuredMachine(make_reference(), std::numeric_limits<size_t>::max()) {}
     bool is_on_host() const override { return false; }
+};
+
+// One of its copies may fail.
+struct Failing : Remote {
+    int copies_before = -1; // the one that fails; below 0: none does
+
+    void put(float* to, const float* from, size_t count) override {
+        count_one();
+        Remote::put(to, from, count);
+    }
+    void get(float* to, const float* from, size_t count) override {
+        count_one();
+        Remote::get(to, from, count);
+    }
+    void count_one() {
+        if (copies_before >= 0 && copies_before-- == 0) throw Error(ExitCode::internal, "no copy");
+    }
 };
 
 // What is left by each rank; shards of m and v one after the other, with every rank.
@@ -193,6 +211,33 @@ TEST(DataParallel, FailsOnAllRanks) {
         });
         EXPECT_EQ(failed, 3) << name_of(kind);
     }
+}
+
+TEST(DataParallel, FailsOnAllRanksWhereACopyDoes) {
+    for (const bool sharded : {false, true})
+        for (const Kind kind : {Kind::flat, Kind::overlapped}) {
+            std::atomic<int> failed{3};
+            int copies = -1;
+            while (failed == 3) {
+                ++copies;
+                failed = 0;
+                on_thread_ranks(3, [&](Ranks& ranks) {
+                    Failing machine;
+                    Trainer trainer(machine, small_settings(), 1, shard_of(sharded, small_settings(), ranks));
+                    DataParallel together(trainer, small_settings(), ranks, {kind, 3 * kSegment * sizeof(float)},
+                                          sharded);
+                    if (ranks.rank() == 1) machine.copies_before = copies;
+                    try {
+                        together.step(1, batch_of(1));
+                    } catch (const AgreedError& error) {
+                        EXPECT_STREQ(error.what(), "no copy (rank 1)");
+                        ++failed;
+                    }
+                });
+            }
+            EXPECT_EQ(failed, 0);
+            EXPECT_GE(copies, sharded ? 4 : 2) << name_of(kind);
+        }
 }
 
 } // namespace
