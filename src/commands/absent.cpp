@@ -1,4 +1,4 @@
-// The commands that the programs of make run lack: they take as long to compile as the rest of the host code.
+// The commands that make run leaves out: they take as long to compile as the rest of the host code.
 #include <string>
 
 #include "src/base/error.h"
@@ -10,7 +10,7 @@ namespace hw4 {
 namespace {
 [[noreturn]] void fail(const char* command) {
     throw Error(ExitCode::usage,
-                std::string("this program is make run's, without '") + command + "'; make builds the complete one");
+                std::string("make run builds this program without '") + command + "'; make builds the complete one");
 }
 } // namespace
 

@@ -160,10 +160,10 @@ std::string step_help() {
            "\n"
            "Times a training step, which is that of hw4 train: forward, backward, optimizer, and what several ranks\n"
            "need to add up their gradients, in the order that gives the bytes of one rank. All in float32.\n"
-           "A row has mean and standard deviation, tokens/s, GFLOP/s, their share of what a GPU's float32 units can\n"
-           "do, the memory that a rank's step takes at most, of a forward pass alone in JSON,\n"
-           "and each operation's share of the time. comm % is the share of a step that is neither forward, backward\n"
-           "nor optimizer, waiting for other ranks in it.\n"
+           "A row has mean and standard deviation, tokens/s, GFLOP/s and, on a GPU, their share of what its float32\n"
+           "units can do, the peak memory of a rank (the JSON file has that of a forward pass alone, too), and the\n"
+           "share of the time that each operation takes. comm % is the share of a step that is neither forward,\n"
+           "backward nor optimizer; it includes the time that ranks wait for one another.\n"
            "\n"
            "  --model NAME            a list of " +
            models +

@@ -16,9 +16,8 @@ namespace hw4 {
 namespace {
 
 constexpr const char* kMore =
-    "  --device auto|gpu|cpu   where to compute: auto, the default, takes the CPU; gpu takes GPUs of compute "
-    "capability\n"
-    "                          8.0 or later, which ranks may share, and ends with 69 where there is none\n"
+    "  --device auto|gpu|cpu   where to compute: auto, the default, takes the CPU; gpu takes GPUs of compute\n"
+    "                          capability 8.0 or later, which ranks may share, and ends with 69 where there is none\n"
     "  --threads N             CPU threads, 1 to 1024, default: all processors, of which ranks take a share each\n"
     "  --shard                 each of several ranks (mpirun -np N hw4 train ...) has its share of m and v alone, in\n"
     "                          less memory (ZeRO-1). Bytes depend neither on the ranks nor on this\n";

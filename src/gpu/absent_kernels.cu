@@ -1,4 +1,4 @@
-// The kernels that the program of make run lacks: they take more processor time to compile than all others.
+// The kernels that make run leaves out: they take more processor time to compile than all others.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -16,7 +16,7 @@ namespace split {
 template <class E>
 Plan plan(const Problem&, const Device&) {
     Plan plan;
-    plan.why_not = "is not in the program of make run; make builds the complete one";
+    plan.why_not = "is not in a program that make run built; make builds the complete one";
     return plan;
 }
 
