@@ -238,7 +238,8 @@ class NoGpuTest(BenchTest):
 
     def test_exit_codes(self):
         hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-        for words in (("start-up",), ("--device", "gpu", "--once"), ("step", "--device", "gpu"), ("--device", "cpu", "--kernel-file", "k.so")):
+        for words in (("start-up",), ("--device", "gpu", "--once"), ("step", "--device", "gpu"),
+                      ("--device", "cpu", "--kernel-file", "k.so")):
             done = run("hw4", "bench", *words, env=hidden)
             self.assertEqual(done.returncode, NO_GPU, done.stderr)
             self.assertTrue(done.stderr.splitlines()[-1].startswith("hw4: "), done.stderr)
@@ -257,7 +258,8 @@ class StepTest(BenchTest):
                     self.skipTest(done.stderr)
                 self.assertEqual(done.returncode, OK, done.stderr)
                 rows = self.rows()
-                self.assertEqual([(row["seq_len"], row["warmup"]) for row in rows], [(32, 0), (32, 1), (64, 0), (64, 1)])
+                self.assertEqual([(row["seq_len"], row["warmup"]) for row in rows],
+                                 [(32, 0), (32, 1), (64, 0), (64, 1)])
                 for row in rows:
                     self.assertEqual((row["status"], row["device"]), ("ok", device))
                     phases = [row[phase]["mean"] for phase in ("forward", "backward", "optimizer")]
