@@ -169,7 +169,7 @@ endif
 # Where the user does not ask for GPU code, make run builds hw4 and seq with PARTS=attention, without what takes a third
 # of the time and t04 does not need; where no GPU is present, make run and make test build the CPU engine alone. These
 # programs are in folders of their own: $(BIN)/hw4 is always complete.
-PARTS ?= all
+PARTS := all
 CPU_ONLY := $(if $(PRESENT_ARCHS)$(ASKED),,$(filter yes,$(CUDA)))
 HW4 := $(BIN)/hw4
 RUN_BIN := $(if $(ASKED),$(BIN),$(BUILD)/run)
@@ -325,13 +325,13 @@ $(BIN)/testcases/cases.tsv: testcases/cases.tsv
 endif
 
 $(BIN)/seq: $(call parts_of,$(call objects,$(CONTRACTS) $(COMMON) $(STEP) $(RANKS) src/run/case_files.cpp \
-    src/run/case_options.cpp seq.cpp))
+    src/run/case_options.cpp seq.cpp)) $(BUILD)/setting/$(BIN)/seq
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
 $(BIN)/judge/compare: $(call objects,judge/compare.cpp judge/exact_values.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK_CPP) $^ -o $@ $(LDLIBS)
+	$(Q)$(LINK_CPP) $(filter %.o,$^) -o $@ $(LDLIBS)
 
 $(WITH_MPI): $(BUILD)/mpi-command
 # Private, since the flags would otherwise reach the prerequisites too.
@@ -432,8 +432,9 @@ quoted = '$(subst ','\'',$(1))'
 .PHONY: force
 $(BUILD)/cpp-command: private COMMANDS := $(COMPILE_CPP); $(LINK_CPP)
 $(BUILD)/mpi-command: private COMMANDS := $(MPI_FLAGS) $(MPI_LIBS)
-SETTINGS := $(addprefix $(BUILD)/setting/,$(HW4) hw4_mpi differential $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a)
-$(SETTINGS): private COMMANDS := CUDA=$(CUDA) MPI=$(MPI)
+SETTINGS := $(addprefix $(BUILD)/setting/,$(HW4) $(BIN)/seq hw4_mpi differential \
+    $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a)
+$(SETTINGS): private COMMANDS := CUDA=$(CUDA) MPI=$(MPI) PARTS=$(PARTS)
 $(addprefix $(BUILD)/,cpp-command cu-command mpi-command) $(SETTINGS): force
 	@mkdir -p $(@D)
 	@printf '%s\n' $(call quoted,$(COMMANDS)) | cmp -s - $@ || printf '%s\n' $(call quoted,$(COMMANDS)) > $@

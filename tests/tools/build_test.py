@@ -73,7 +73,7 @@ class Complete(Workplace):
         tool = Path(self.folder, "nvidia-smi")
         tool.write_text(f"#!/bin/sh\n{nvidia_smi}\n", encoding="utf-8")
         tool.chmod(0o755)
-        with unittest.mock.patch.dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}"):
+        with unittest.mock.patch.dict(os.environ, PARTS="attention", PATH=f"{self.folder}:{os.environ['PATH']}"):
             done = self.make("-n", "V=1", *settings)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
