@@ -6,14 +6,17 @@ them.
 
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
+import argparse
 import array
 import itertools
 import json
+import os
 import signal
 import struct
 import subprocess
 import sys
 import unittest
+import unittest.mock
 import zlib
 
 import cli_test
@@ -346,6 +349,12 @@ class TorchTest(TrainTest):
         if not torch.cuda.is_available():
             self.skipTest("PyTorch finds no GPU")
         self.compare("small", "gpu", context=512)
+
+    def test_times_beside_hw4_end_as_hw4_does(self):
+        words = argparse.Namespace(hw4=cli_test.PROGRAMS / "hw4", batch=1, context=8, warmup=0, repeats=1)
+        with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""), self.assertRaises(SystemExit) as ended:
+            pytorch.hw4_steps(words, "tiny")
+        self.assertEqual(ended.exception.code, NO_GPU)
 
     def compare(self, model, device, context):
         log = self.folder / "log"
