@@ -108,6 +108,21 @@ class StepTest(CliTest):
             self.assertEqual([row["calls"] for row in found][:2], [15, 1] if ranks > 1 else [0])
             self.assertEqual(table.count("ok: "), len(found))
 
+    def test_ranks_on_gpus_which_they_may_share(self):
+        out = self.dir / "s.json"
+        for more in (), ("--shard",):
+            done = bench(3, "step", *QUICK, "--model", "tiny", "--seq_len", "32", "--buckets", "64k", *more, "--device",
+                         "gpu", "--output", out)
+            if done.returncode == NO_GPU:
+                self.assert_one_message(said(done), None, r"no usable GPU: \S+")
+                self.skipTest("no usable GPU")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            found = json.loads(out.read_text())["results"]
+            self.assertEqual([(row["status"], row["device"]) for row in found], [("ok", "gpu")] * 4)
+            for row in found:
+                self.assertTrue(all(row["operations"].values()), row["operations"])
+                self.assertGreater(row["step"]["mean"], row["in_calls"]["mean"])
+
     def test_a_sharded_optimizer_takes_less_memory(self):
         whole, sharded = (self.rows(4, "--ways", "flat", *more)[0][0] for more in ((), ("--shard",)))
         spared = whole["peak_after_init_bytes"] - sharded["peak_after_init_bytes"]
