@@ -44,7 +44,6 @@ def short_by_seq(path, *options):
 
 
 class HeaderTest(CliTest):
-
     def test_a_kernel_of_forward(self):
         path = made(SHAPES[1])
         for kernel in kernels("cpu"):

@@ -37,7 +37,6 @@ def unmasked(case):
 
 
 class HeaderTest(CliTest):
-
     def test_no_other_kernel_than_the_one_asked_for(self):
         if "woven_tiles" not in kernels("gpu", "f32"):
             self.skipTest("this build has no kernels for a GPU")

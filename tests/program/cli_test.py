@@ -18,7 +18,6 @@ import re
 import resource
 import shutil
 import signal
-import stat
 import struct
 import subprocess
 import sys
@@ -650,7 +649,6 @@ class BadInputTest(CliTest):
 
 
 class InputTest(CliTest):
-
     @unittest.skipIf(SANITIZED, "AddressSanitizer keeps books about memory that nobody touches")
     def test_what_a_pipe_only_claims_takes_no_memory_and_no_disk(self):
         self.out.write_bytes(OLD_OUTPUT)
@@ -695,7 +693,6 @@ class InputTest(CliTest):
 
 
 class OutputTest(CliTest):
-
     def test_full_standard_output_is_an_error_but_the_result_is_kept(self):
         path = generated(2, 33, 7)
         self.out.write_bytes(OLD_OUTPUT)
@@ -1008,7 +1005,6 @@ class UsageTest(CliTest):
 
 
 class BytesTest(CliTest):
-
     def test_against_the_definition(self):
         # seq itself, so that a mistake common to all programs shows too.
         B, N, d = 2, 37, 5

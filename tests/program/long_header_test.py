@@ -63,7 +63,6 @@ class LongHeaderTest(CliTest):
 
 
 class ComputedTest(LongHeaderTest):
-
     def test_gpu(self):
         path = self.generated(SHAPES[2])
         done = hw4(path, self.out, device="gpu")
