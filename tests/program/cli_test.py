@@ -1099,9 +1099,10 @@ class GenerateTest(CliTest):
     def test_refusals(self):
         out = self.dir / "case.in"
         shaped = ("--shape", "2,4,3")
-        for args in (("t99",), (), ("--seed", "1", "t01"), (*shaped, "--kind", "odd"), (*shaped, "--kind", "vzero:3"),
-                     (*shaped, "--kind", "normal:x"), (*shaped, "--seed", "-1"), (*shaped, "--seed", ""),
-                     (*shaped, "--seed"), (*shaped, "--bogus"), (*shaped, "extra"),
+        for args in (("t99",), (), ("--seed", "1", "t01"), ("--kind", "low", "t01"), ("--heads", "2", "t01"),
+                     ("--backward", "t01"), (*shaped, "--window", "2"), (*shaped, "--element", "f8"),
+                     (*shaped, "--kind", "odd"), (*shaped, "--kind", "vzero:3"), (*shaped, "--kind", "normal:x"),
+                     (*shaped, "--seed", "-1"), (*shaped, "--seed", ""), (*shaped, "--seed"), (*shaped, "--bogus"), (*shaped, "extra"),
                      *(("--shape", shape) for shape in ("2,4", "2,4,3,1", "2,0,3", "2,-4,3", "2,4,x", "2, 4,3", "2,4,3,", "",
                                                         "2147483647,2147483647,2147483647", "2,4,2147483648"))):
             with self.subTest(args=args):
@@ -1111,6 +1112,12 @@ class GenerateTest(CliTest):
                 self.assert_one_message(done.stderr, None, program="generate")
                 self.assertEqual(out.read_bytes(), OLD_OUTPUT)
                 self.assertEqual(os.listdir(self.dir), ["case.in"])
+
+    def test_numbers_that_the_type_lacks(self):
+        done = run("generate", "--shape", "1,4,4", "--kind", "stray:1e6", "--element", "fp16", self.out)
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assert_one_message(done.stderr, None, r"is infinite as fp16, need magnitudes below 65520", "generate")
+        self.assertEqual(self.folder(), {})
 
     def test_output_that_cannot_be_written(self):
         self.assertEqual(run("generate", "e01", self.dir / "missing" / "x").returncode, CANNOT_CREATE)
