@@ -16,6 +16,7 @@ import math
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import struct
@@ -860,6 +861,7 @@ class ManyCasesTest(CliTest):
         for path, out in pairs:
             process.stdin.write(f"{path} {out}\n")
             process.stdin.flush()
+            wait_until(lambda: select.select([process.stdout], [], [], 0)[0], "the case is told")
             self.assertEqual(process.stdout.readline().split("\t")[0], str(path))
             self.assert_same_bytes(out.read_bytes(), by_seq(path))
         process.stdin.write("nothing.in x.out\n")

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "src/base/file_descriptor.h"
+#include "src/run/first_failure.h"
 #include "tests/support/listed_cases.h"
 #include "tests/support/passing_engine.h"
 #include "tests/support/sleeping_threads.h"
@@ -242,6 +243,15 @@ TEST_F(ConveyorRun, ABrokenEngineDoesNotWaitForTheNextCase) {
         return number == 0;
     };
     EXPECT_EQ(failure_of([&] { run(cases, passing({2, 3}, faults)); }), (Failure{ExitCode::internal, "compute"}));
+}
+
+TEST(FirstFailure, IsKeptThoughItsStopMakesOthersFail) {
+    bool stopped = false;
+    FirstFailure failure([&] {
+        if (!std::exchange(stopped, true)) failure.guard([] { throw Stopped(); });
+    });
+    failure.guard([] { throw Error(ExitCode::internal, "the reason"); });
+    EXPECT_EQ(failure_of([&] { failure.rethrow(); }).message, "the reason");
 }
 
 // ---- Who waits for whom.

@@ -46,7 +46,7 @@ TEST(Rounds, FitTheMemoryTheyAreFor) {
             const Problem problem = problem_of(7, queries, keys, dim);
             const size_t least = least_round_bytes(problem);
             const size_t most = most_round_bytes(problem);
-            for (size_t bytes = least; bytes <= most + least; bytes += least / 2 + most / 7) {
+            for (size_t bytes = least; bytes <= most + least; bytes += least / 3) {
                 const Rounds rounds = rounds_for(problem, kH200, bytes);
                 EXPECT_LE(bytes_of(problem, rounds), bytes) << queries << " " << keys << " " << dim;
                 EXPECT_GE(rounds.slab_rows * rounds.slabs, queries);

@@ -196,6 +196,21 @@ TEST_F(PipelineRun, AnErrorOfAnyCallStopsTheRun) {
     }
 }
 
+// No disk has half a petabyte.
+TEST_F(PipelineRun, ReservesNothingForWhatAPipeOnlyClaims) {
+    const std::string path = folder_ / "a.in";
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    FileDescriptor other_end(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    const std::string header = test::header_bytes(INT32_MAX, 1024, 64);
+    ASSERT_EQ(::write(other_end.get(), header.data(), header.size()), static_cast<ssize_t>(header.size()));
+    const auto end_once_all_wait = [&](const EngineRequest& request) {
+        EXPECT_TRUE(test::other_threads_sleep_soon());
+        other_end = FileDescriptor();
+        return passing(1, 1)(request);
+    };
+    EXPECT_EQ(failure(end_once_all_wait).code, ExitCode::bad_data);
+}
+
 TEST_F(PipelineRun, NamesTheSameOfSeveralFlawsEveryTime) {
     const std::string good = test::counting_case(40, 64, 16);
     std::string bad = good;

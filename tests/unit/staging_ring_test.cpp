@@ -32,23 +32,25 @@ void expect_piece(const std::optional<StagedPiece>& staged, int of, int64_t piec
 }
 
 TEST(StagingRing, GivesOutNoMorePiecesThanThereAreBuffers) {
-    StagingRing ring(2);
-    ring.add({5, 2, false});
-    const StagedPiece first = take_now(ring);
-    const StagedPiece second = take_now(ring);
-    expect_piece(first, 0, 0);
-    expect_piece(second, 0, 1);
-    std::optional<StagedPiece> third;
-    std::thread reader([&] { third = ring.take(); });
-    ring.filled(second, marked(second));
-    ring.filled(first, marked(first));
-    EXPECT_EQ(ring.wait_filled(0)->findings.first.batch, 0);
-    EXPECT_TRUE(test::other_threads_sleep_soon());
-    EXPECT_FALSE(third.has_value());
-    ring.release(first);
-    reader.join();
-    expect_piece(third, 0, 2);
-    EXPECT_EQ(ring.buffer_of(*third), 0);
+    for (const auto& [buffers, of_case] : {std::pair{2, 5}, {5, 2}}) {
+        StagingRing ring(buffers);
+        ring.add({5, of_case, false});
+        const StagedPiece first = take_now(ring);
+        const StagedPiece second = take_now(ring);
+        expect_piece(first, 0, 0);
+        expect_piece(second, 0, 1);
+        std::optional<StagedPiece> third;
+        std::thread reader([&third, &ring] { third = ring.take(); });
+        ring.filled(second, marked(second));
+        ring.filled(first, marked(first));
+        EXPECT_EQ(ring.wait_filled(0)->findings.first.batch, 0);
+        EXPECT_TRUE(test::other_threads_sleep_soon());
+        EXPECT_FALSE(third.has_value());
+        ring.release(first);
+        reader.join();
+        expect_piece(third, 0, 2);
+        EXPECT_EQ(ring.buffer_of(*third), 2 % buffers);
+    }
 }
 
 // Cases of any number of pieces, none too.
