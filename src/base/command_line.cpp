@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <stdexcept>
 
 #include "src/base/error.h"
 
@@ -34,6 +35,10 @@ std::string why_refused(int code, char** argv, const option* options) {
 } // namespace
 
 void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see --help"); }
+
+void refuse_value(const std::string& option, const std::string& text, const std::string& need) {
+    throw std::invalid_argument("--" + option + " '" + text + "': need " + need);
+}
 
 std::vector<std::string> split(const std::string& text, char separator) {
     std::vector<std::string> words(1);
@@ -70,7 +75,11 @@ Action take_options(int argc, char** argv, const std::vector<CommandOption>& lis
         if (code == 'h' || code == help) return Action::help;
         if (code == 'V' || code == help + 1) return Action::version;
         if (code >= kFirst) {
-            list[static_cast<size_t>(code - kFirst)].take(optarg);
+            try {
+                list[static_cast<size_t>(code - kFirst)].take(optarg);
+            } catch (const std::invalid_argument& value) {
+                refuse(value.what());
+            }
             continue;
         }
         const CommandOption* const without =

@@ -13,6 +13,8 @@ namespace hw4 {
 
 // Throws Error (usage).
 [[noreturn]] void usage_error(const std::string& what);
+// While take_options() takes the value of an option: it is refused as all that is wrong in that command line.
+[[noreturn]] void refuse_value(const std::string& option, const std::string& text, const std::string& need);
 
 enum class Action { run, help, version, list_kernels };
 

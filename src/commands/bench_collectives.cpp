@@ -121,7 +121,7 @@ StepRequest parse_step(int argc, char** argv) {
          count("threads", request.threads, kMostThreads),
          flag("shard", request.shard)});
     if ((request.micro_batch & (request.micro_batch - 1)) != 0)
-        refuse_value("micro_batch", std::to_string(request.micro_batch), "a power of two");
+        usage_error("--micro_batch '" + std::to_string(request.micro_batch) + "': need a power of two");
     if (request.device == Device::automatic) request.device = Device::cpu; // as hw4 train
     if (preset != nullptr) {
         if (request.models.empty()) models(preset->model);

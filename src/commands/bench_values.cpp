@@ -69,10 +69,6 @@ std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t
 
 void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
 
-void refuse_value(const char* option, const std::string& text, const std::string& need) {
-    usage_error("--" + std::string(option) + " '" + text + "': need " + need);
-}
-
 void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
                  const std::vector<std::string>& names) {
     std::string list;

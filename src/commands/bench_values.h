@@ -23,7 +23,6 @@ std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t
 
 // Names bench --help.
 [[noreturn]] void usage_error(const std::string& what);
-[[noreturn]] void refuse_value(const char* option, const std::string& text, const std::string& need);
 // For a value in which `word` is none of the names. `need`: "one of " or "some of ".
 [[noreturn]] void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
                               const std::vector<std::string>& names);

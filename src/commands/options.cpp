@@ -12,7 +12,7 @@ namespace {
 Copies parse_copies(const std::string& name) {
     for (const Copies copies : {Copies::two_d, Copies::linear})
         if (name == name_of(copies)) return copies;
-    usage_error("--copies '" + name + "': need 2d or linear");
+    refuse_value("copies", name, "2d or linear");
 }
 
 // all, how many, or which ones.
@@ -20,7 +20,7 @@ std::vector<int> parse_gpus(const std::string& text) {
     constexpr int64_t kMost = 1024;
     std::vector<int> cards;
     if (text == "all") return cards;
-    const auto refuse = [&] { usage_error("--gpus '" + text + "': need all, how many, or which: 0,2"); };
+    const auto refuse = [&] { refuse_value("gpus", text, "all, how many, or which: 0,2"); };
     if (text.find(',') == std::string::npos) {
         const auto count = whole_number(text, 1, kMost);
         if (!count) refuse();
@@ -76,9 +76,7 @@ void refuse_what_does_not_fit(Options& options) {
 
 int parse_count(const char* option, const std::string& text, int most) {
     const auto value = whole_number(text, 1, most);
-    if (!value)
-        usage_error("--" + std::string(option) + " '" + text + "': need a whole number from 1 to " +
-                    std::to_string(most));
+    if (!value) refuse_value(option, text, "a whole number from 1 to " + std::to_string(most));
     return static_cast<int>(*value);
 }
 
@@ -86,7 +84,7 @@ Device parse_device(const std::string& name) {
     if (name == "auto") return Device::automatic;
     if (name == "gpu") return Device::gpu;
     if (name == "cpu") return Device::cpu;
-    usage_error("--device '" + name + "': need auto, gpu or cpu");
+    refuse_value("device", name, "auto, gpu or cpu");
 }
 
 Options parse_options(int argc, char** argv) {

@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "src/base/error.h"
-#include "src/base/numbers.h"
 #include "src/base/parallel.h"
 #include "src/base/standard_streams.h"
 #include "src/commands/run.h"
@@ -22,17 +21,6 @@ constexpr const char* kMore =
     "  --shard                 each of several ranks (mpirun -np N hw4 train ...) has its share of m and v alone, in\n"
     "                          less memory (ZeRO-1). Bytes depend neither on the ranks nor on this\n";
 
-int parse_threads(const std::string& text) {
-    const auto threads = whole_number(text, 1, 1024);
-    if (!threads) usage_error("--threads '" + text + "': need a whole number from 1 to 1024");
-    return static_cast<int>(*threads);
-}
-
-void parse_device(const std::string& name, bool& gpu) {
-    if (name != "auto" && name != "gpu" && name != "cpu") usage_error("--device '" + name + "': need auto, gpu or cpu");
-    gpu = name == "gpu";
-}
-
 struct Request : step::TrainingRequest {
     int threads = 0; // 0: all
     bool gpu = false;
@@ -43,8 +31,9 @@ Request parse(int argc, char** argv) {
     bool shard = false;
     static_cast<step::TrainingRequest&>(request) = step::parse_training(
         argc, argv,
-        {{"device", required_argument, [&](const char* value) { parse_device(value, request.gpu); }},
-         {"threads", required_argument, [&](const char* value) { request.threads = parse_threads(value); }},
+        {{"device", required_argument, [&](const char* value) { request.gpu = parse_device(value) == Device::gpu; }},
+         {"threads", required_argument,
+          [&](const char* value) { request.threads = parse_count("threads", value, 1024); }},
          flag("shard", shard)});
     request.shard = shard;
     return request;

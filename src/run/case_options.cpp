@@ -29,14 +29,13 @@ std::string joined(const std::vector<std::string>& names) {
 
 int64_t parse_window(const char* text) {
     const auto window = whole_number(text, 1, kNoWindow);
-    if (!window)
-        usage_error("--window '" + std::string(text) + "': need a whole number from 1 to " + std::to_string(kNoWindow));
+    if (!window) refuse_value("window", text, "a whole number from 1 to " + std::to_string(kNoWindow));
     return *window;
 }
 
 double parse_scale(const char* text) {
     const auto scale = decimal_number(text, kLeastScale, kMostScale);
-    if (!scale) usage_error("--scale '" + std::string(text) + "': need a number from 2^-100 to 2^100");
+    if (!scale) refuse_value("scale", text, "a number from 2^-100 to 2^100");
     return *scale;
 }
 
@@ -48,7 +47,7 @@ std::vector<std::string> ArrayNames::inputs() const { return given_of(in); }
 std::vector<std::string> ArrayNames::gradients() const { return given_of(out); }
 
 std::string parse_name(const char* option, const std::string& name) {
-    if (name.empty()) usage_error("--" + std::string(option) + " '': need a name");
+    if (name.empty()) refuse_value(option, name, "a name");
     return name;
 }
 

@@ -173,6 +173,8 @@ TEST(StepOptions, AreRefused) {
                   step_of({"--model", "gpt"});
               }).message,
               "--model 'gpt': need some of small, medium, large, xl, 2.7B, 71m, tiny; see bench --help");
+    EXPECT_EQ(failure_of([&] { step_of(words_in("--repeats 0")); }).message,
+              "--repeats '0': need a whole number from 1 to 1000000; see bench --help");
     for (const char* line : {"--ways none", "--via mpi", "--micro_batch 3", "--preset lab5"})
         EXPECT_EQ(failure_of([&] { step_of(words_in(line)); }).code, ExitCode::usage) << line;
     EXPECT_EQ(step_of({}).device, Device::cpu);
