@@ -584,7 +584,7 @@ $(BUILD)/case_reader: $(call objects,$(FUZZ_SOURCES)) $(TEST_OBJECTS)
 # What make test leaves out of these tests because it takes minutes. Each prints what it counted.
 SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(TEST_BIN) HW4_BUILD=$(BUILD) $(PYTHON)
 ## soak-kernels: the unit and GPU tests with all of their cases, of which make test computes some
-## soak-faults: every way of running hw4 with every call failing in turn, limits, changing input, hundreds of kills
+## soak-faults: every way of running hw4 and seq with every call failing in turn, CUDA's too; a large file in little memory
 ## soak-sizes: cases of more than 4 GiB, of more than 2^31 numbers and of 262144 tokens
 ## soak-load: sixteen runs at once, again and again; the GPU's too where there is one
 ## soak-slurm: hw4 as tasks of a Slurm that it starts for itself; installs slurm-wlm and Open MPI where it may

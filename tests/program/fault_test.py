@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What goes wrong while hw4 runs: reading, writing, CUDA calls, signals. Every fault must end in the documented exit
+"""What goes wrong while hw4 runs: writing, memory, CUDA calls. Every fault must end in the documented exit
 code, without a hang, without a file that is not whole.
 
     python3 tests/program/fault_test.py [-v] [TestClass[.test_name]]
 
 HW4_BIN names the folder with the programs, HW4_BUILD the one with fault_shim.so (default: build in the repository).
-HW4_SOAK=1 makes more CUDA calls fail.
+HW4_SOAK=1 makes more CUDA calls fail, and the large file ten times as large.
 """
 import contextlib
 import errno
