@@ -916,6 +916,9 @@ class ManyCasesTest(CliTest):
         self.assert_refused(USAGE, r"would overwrite the output", a, a_out, b, f"{self.dir}/./a.out")
         self.assert_refused(USAGE, r"output is the same file as input", a, a_out, b, a)
         self.assert_refused(USAGE, r"input is the same file as output", a, a_out, a_out, b_out)
+        listed = self.pairs_file(f"{a} {self.dir}/list")
+        for report in (), ("--json", listed):
+            self.assert_refused(USAGE, r"output is the same file as input", *report, "--pairs", listed)
         for option in ("--json", "--trace"):
             self.assert_refused(USAGE, r"would overwrite the output", option, b_out, a, a_out, b, b_out)
 

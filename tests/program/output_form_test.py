@@ -57,6 +57,8 @@ class GzipOutputTest(FormTest):
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assert_one_message(done.stderr, None, "File too large" if options else "nan, need a finite")
                 self.assertEqual((out.read_bytes(), self.temporaries()), (OLD_OUTPUT, []))
+        done = run("seq", self.case, out, **limited(resource.RLIMIT_FSIZE, 100))
+        self.assertEqual((done.returncode, out.read_bytes()), (IO_ERROR, OLD_OUTPUT), done.stderr)
 
     def test_logsumexps(self):
         self.computed(self.out, "--lse", self.dir / "a.gz")

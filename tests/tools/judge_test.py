@@ -429,6 +429,10 @@ class Files(Workplace):
         self.assertEqual(self.marks(), [os.path.join(self.cases, "a1.in")])
         self.assertEqual(os.listdir(self.cases), ["a1.in"])
 
+    def test_old_output_is_not_taken_for_new(self):
+        shutil.copy(fixture("a1", ".out"), self.cases)
+        self.expect("NO-OUT", hw4="pass")
+
     def test_output_of_the_first_run_is_not_taken_for_the_second(self):
         said = self.expect("NO-OUT", "--runs", "3", hw4="os.path.exists(MARK) or put(GOOD); mark('run')")
         self.assertEqual(self.marks(), ["run", "run"])

@@ -218,6 +218,14 @@ TEST_P(EachBackwardKernel, TakesMemoryForWhatThereIs) {
     EXPECT_LT(plan_of(GetParam(), backward_of({1, 1, 1, 1, 1, 10'000'000}), 2).scratch_bytes, size_t{10'000});
 }
 
+// What is allotted is for as many batches as there are at once, and the last of them may be fewer.
+TEST_P(EachBackwardKernel, NeedsNoMoreForFewerBatches) {
+    for (const Problem& problem : {backward_of({40, 2, 1, 600, 600, 4}), backward_of({40, 1, 1, 9, 9, 300})})
+        for (int64_t batches = 1; batches < problem.batches; ++batches)
+            EXPECT_LE(plan_of(GetParam(), problem.of_batches(batches), 7).scratch_bytes,
+                      plan_of(GetParam(), problem.of_batches(batches + 1), 7).scratch_bytes);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, EachBackwardKernel, testing::ValuesIn(cpu_kernels_of(kBackward, &kF32)),
                          [](const auto& instance) { return std::string(instance.param.name); });
 

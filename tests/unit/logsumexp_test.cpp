@@ -76,11 +76,11 @@ TEST(Logsumexp, OfARowThatSeesNoKeyIsMinusInfinity) { EXPECT_EQ(logsumexp({0, 0,
 
 // Bytes of files depend on them.
 TEST(Logsumexp, HasTheseBitsForever) {
-    const std::pair<RowStatistics, uint32_t> rows[] = {{{0, 0, 1.5f}, 0x3ecf991f},
-                                                       {{0, 0, 1000.7f}, 0x40dd1210},
-                                                       {{17, 0, 3.1f}, 0x414ea373},
-                                                       {{-400, 0, 0.9f}, 0xc38aae9f},
-                                                       {{0, 0x1.3p60f, 5.5f}, 0x5c53adae}};
+    const std::pair<RowStatistics, uint32_t> rows[] = {
+        {{0, 0, 1.5f}, 0x3ecf991f},         {{0, 0, 1000.7f}, 0x40dd1210},
+        {{17, 0, 3.1f}, 0x414ea373},        {{-400, 0, 0.9f}, 0xc38aae9f},
+        {{0, 0x1.3p60f, 5.5f}, 0x5c53adae}, {{-8, 0, 0x1.000002p8f}, 0x33ffffff}, // nearly 0
+        {{5, 0, 0x1p-149f}, 0xc2c7a05b}};
     for (const auto& [row, bits] : rows) EXPECT_EQ(bits_of(logsumexp(row, scale_for(33), 1)), bits) << row.l;
 }
 
