@@ -204,8 +204,9 @@ HW4_HOST := $(HOT) $(COLD)
 # Those that take longest to compile come first, so that none of them is the last to end.
 SPLIT_KEYS := $(patsubst %,src/gpu/f32/forward/split_%.cu,bf16 fp16 float)
 LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,f32/forward/drawn_tiles f32/forward/drawn_masked_tiles \
-    fixed/forward/wgmma_groups f32/forward/woven_tiles fixed16/forward/wgmma_pairs_masked fixed16/forward/mma_pairs \
-    fixed/forward/mma_groups fixed16/forward/wgmma_pairs fixed/forward/wgmma_shares fixed/forward/wgmma_masked)
+    f32/forward/drawn_window_tiles fixed/forward/wgmma_groups f32/forward/woven_tiles \
+    fixed16/forward/wgmma_pairs_masked fixed16/forward/mma_pairs fixed/forward/mma_groups \
+    fixed16/forward/wgmma_pairs fixed/forward/wgmma_shares fixed/forward/wgmma_masked)
 ALL_GPU_SOURCES := $(filter-out $(NO_KERNELS),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu))
 GPU_SOURCES := $(LONGEST) $(filter-out $(LONGEST),$(ALL_GPU_SOURCES))
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
@@ -230,7 +231,7 @@ GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # fixed.
 F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) $(addprefix src/gpu/,convert.cu row_passes.cu) profile/my_kernel.cu \
     tests/support/large_tiles.cu
-F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked) \
+F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked drawn_window) \
     $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu) $(STEP_KERNELS)
 HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/library/*.cu profile/*.cu) \
     $(wildcard report/reference/*.cu) $(GPU_TESTS) tests/fuzz/gpu_side.cu \
@@ -251,7 +252,8 @@ GPU_OBJECTS := $(call objects,$(NO_GPU))
 LINK_CU = $(LINK_CPP)
 endif
 # Of the objects of a program those that PARTS leaves, with what stands in for the others.
-LEFT_OUT := $(addprefix src/,bench/% step/% commands/bench% commands/train.cpp gpu/half/%) $(SPLIT_KEYS)
+LEFT_OUT := $(addprefix src/,bench/% step/% commands/bench% commands/train.cpp gpu/half/%) $(SPLIT_KEYS) \
+    src/gpu/f32/forward/drawn_window_tiles.cu
 parts_of = $(if $(filter all,$(PARTS)),$(1),$(filter-out $(call objects,$(LEFT_OUT)),$(1)) $(call objects,$(NO_COMMANDS)))
 HW4_WITHOUT_RANKS := $(call parts_of,$(GPU_OBJECTS) $(call objects,$(HW4_HOST) hw4.cu)) \
     $(if $(filter yesattention,$(CUDA)$(PARTS)),$(call objects,$(NO_KERNELS)))

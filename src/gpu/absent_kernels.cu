@@ -4,12 +4,18 @@
 
 #include <stdexcept>
 
+#include "src/base/error.h"
 #include "src/gpu/f32/forward/split_keys.h"
 #include "src/gpu/half/kernels.h"
 
 namespace hw4::gpu {
 
 std::vector<Kernel> half_kernels() { return {}; }
+
+void launch_window_drawn_tiles(const Launch&, cudaStream_t) {
+    throw Error(ExitCode::no_gpu,
+                "windows on a GPU are not in a program that make run built; make builds the complete one");
+}
 
 namespace split {
 

@@ -22,7 +22,7 @@ namespace {
 
 template <class T>
 size_t drawn_bytes(const ForwardArgs& args, const Device& device) {
-    return DrawnPieces<T, false>::Left::bytes(cut_rows_of<T>(args, device)); // with a mask too, which cuts none
+    return DrawnPieces<T, View::all>::Left::bytes(cut_rows_of<T>(args, device)); // with a mask too, which cuts none
 }
 
 // A part of the problem may be drawn as small blocks where the whole is as large ones.
@@ -40,14 +40,15 @@ Plan plan_drawn_tiles(const Problem& problem, const Device& device) {
     if (!plan.why_not.empty()) return plan;
     const ForwardArgs args = forward_args(problem);
     plan.scratch_bytes = drawn_bytes_of_parts(args, device);
-    with_tiling<DrawnTiles<false>>(
+    with_tiling<DrawnTiles<View::all>>(
         args, device, [&](auto tiling) { plan.pays = is_worth_a_queue(row_blocks<decltype(tiling)>(args), device); });
     return plan;
 }
 
 void launch_drawn_tiles(const Launch& launch, cudaStream_t stream) {
+    if (launch.problem.window > 0) return launch_window_drawn_tiles(launch, stream);
     if (launch.problem.mask != Mask::none) return launch_masked_drawn_tiles(launch, stream);
-    launch_drawn<false>(launch, stream);
+    launch_drawn<View::all>(launch, stream);
 }
 
 } // namespace hw4::gpu

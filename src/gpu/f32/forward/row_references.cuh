@@ -189,9 +189,9 @@ __device__ __forceinline__ void collect(RowSums& sums, const float (&first)[kRow
 
 // All of a thread's scores to weights, likewise, with the references of their rows. Ragged: not all rows see all of the
 // tile's keys. Whether references were raised, of any row of the team.
-template <class Lanes, class T, bool kMasked>
+template <class Lanes, class T, View kView>
 __device__ __forceinline__ bool weigh_by_the_row(Scores<T>& s, RowSums& sums, RowReferences<T>& references,
-                                                 SharedAddress to, bool ragged, const TileSight<T, kMasked>& sight,
+                                                 SharedAddress to, bool ragged, const TileSight<T, kView>& sight,
                                                  Scale scale) {
     const Position at = position<Lanes>();
     const int part = at.warp % T::kTeam;
@@ -203,7 +203,7 @@ __device__ __forceinline__ bool weigh_by_the_row(Scores<T>& s, RowSums& sums, Ro
         if (T::kTeam == 1 && raised) multiply_rows(sums, RowFactors(references.factor[half], at));
         weigh<T>(s, 0, j, references.half[half], at, scale);
         weigh<T>(s, 4, j, references.half[half], at, scale);
-        if (ragged) drop_hidden_keys<Ragged::both>(s, j, at, sight);
+        if (ragged) drop_hidden_keys(s, j, at, sight);
         store_weights<T>(s, j, to);
         if (T::kTeam == 1) add_own<T>(sums, s, j);
     }

@@ -1,7 +1,7 @@
 // The kernel of the upper rungs: register tiles, both products as outer products from transposed shared memory. The
 // rungs differ in their Choices: Lanes, which lanes stand where; Work, which tiles a block does; kAsync, tiles copied
 // in the background; kAhead, operands loaded a step ahead; kWoven, copies spread over the arithmetic, loops unrolled
-// and peeled as measured; kMasked, rows that see less than all keys.
+// and peeled as measured; kView, which keys the rows see.
 //
 // A map. A block has some query rows and goes over their keys in tiles of 64, which are the contract's segments:
 //
@@ -175,7 +175,8 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
 #if __CUDA_ARCH__ >= 800
     using Lanes = typename Choices::Lanes;
     constexpr bool kAsync = Choices::kAsync;
-    constexpr bool kMasked = Choices::kMasked;
+    constexpr View kView = Choices::kView;
+    constexpr bool kMasked = kView != View::all;
     extern __shared__ float4 memory[];
     using Work = typename Choices::template Work<T>;
     TileMemory<T>& shared = *reinterpret_cast<TileMemory<T>*>(memory);
@@ -239,21 +240,17 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 constexpr int kCount = T::kKeys * kScoreColumns / T::kDim;
                 if (Choices::kWoven) v_copy.template next_rows<kCount>(v_rows, block * kCount);
             });
-            // Ragged are the last tiles, and the first ones, up to where the last row's window begins.
-            const Ragged ragged = kMasked && keys > args.sight.window              ? Ragged::both
-                                  : keys < T::kKeys + (kMasked ? T::kRows - 1 : 0) ? Ragged::end
-                                                                                   : Ragged::no;
-            TileSight<T, kMasked> sight{keys, static_cast<unsigned>(args.sight.window)};
+            // Whether a row of the block may not see all keys of the tile: in the last tiles, and in the first ones, up
+            // to where the last row's window begins.
+            const bool ragged =
+                keys < T::kKeys + (kMasked ? T::kRows - 1 : 0) || (kView == View::window && keys > args.sight.window);
+            TileSight<T, kView> sight{keys};
             if constexpr (kMasked) {
-                if (ragged != Ragged::no) {
+                if (ragged) {
                     const Position place = position<Lanes>();
-                    sight = tile_sight<T>(args, work.piece(args), keys, place);
-                    const float hidden =
-                        running.measure == Measure::by_the_row ? -HUGE_VALF : kHidden * args.scale.inv_c;
-                    if (ragged == Ragged::end)
-                        hide_scores<Ragged::end, T>(s, place, sight, hidden);
-                    else
-                        hide_scores<Ragged::both, T>(s, place, sight, hidden);
+                    sight = tile_sight<T, kView>(args, work.piece(args), keys, place);
+                    hide_scores(s, place, sight,
+                                running.measure == Measure::by_the_row ? -HUGE_VALF : kHidden * args.scale.inv_c);
                 }
             }
             const RowSums sums_before = sums; // for a tile that is done again; where sums wait, they still do
@@ -262,20 +259,13 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 float largest = 0.0f;
                 if (running.measure != Measure::by_zero) {
                     if (running.measure == Measure::by_the_row)
-                        return weigh_by_the_row<Lanes>(s, sums, references(), own_weights, ragged != Ragged::no, sight,
-                                                       args.scale);
+                        return weigh_by_the_row<Lanes>(s, sums, references(), own_weights, ragged, sight, args.scale);
                     if (part == 0 && starts_low<T, Lanes>(s, args.scale)) largest = HUGE_VALF;
                 }
-                const auto weigh_as = [&](auto ends) {
-                    largest =
-                        weigh_by_zero<decltype(ends)::value>(s, sums, largest, own_weights, at, sight, args.scale);
-                };
-                if (ragged == Ragged::no) // copies of the code: a branch within costs 1 %
-                    weigh_as(std::integral_constant<Ragged, Ragged::no>());
-                else if (!kMasked || ragged == Ragged::end)
-                    weigh_as(std::integral_constant<Ragged, Ragged::end>());
+                if (ragged) // two copies of the code: a branch within costs 1 %
+                    largest = weigh_by_zero<true>(s, sums, largest, own_weights, at, sight, args.scale);
                 else
-                    weigh_as(std::integral_constant<Ragged, Ragged::both>());
+                    largest = weigh_by_zero<false>(s, sums, largest, own_weights, at, sight, args.scale);
                 set_if(&shared.strayed, largest > (kHeadroom - 1.0f) * args.scale.inv_c);
                 return false;
             };
@@ -411,7 +401,7 @@ struct TileChoices {
     static constexpr bool kAsync = false;
     static constexpr bool kAhead = false;
     static constexpr bool kWoven = false;
-    static constexpr bool kMasked = false;
+    static constexpr View kView = View::all;
 };
 
 // A block for each block of rows.
@@ -430,13 +420,13 @@ struct WovenTiles : TileChoices {
     static constexpr bool kWoven = true;
 };
 
-// drawn_tiles, without a mask or with one: kernels of their own, since code for a mask that is not there costs time, in
-// files of their own, since they take long to compile.
-template <bool kMask>
+// drawn_tiles for each view: kernels of their own, since code for a mask that is not there costs time, in files of
+// their own, since they take long to compile.
+template <View kViewOf>
 struct DrawnTiles : WovenTiles {
     template <class T>
-    using Work = DrawnPieces<T, kMask>;
-    static constexpr bool kMasked = kMask;
+    using Work = DrawnPieces<T, kViewOf>;
+    static constexpr View kView = kViewOf;
 };
 
 template <class T>
@@ -449,18 +439,19 @@ unsigned cut_rows_of(const ForwardArgs& args, const Device& device) {
     return cut_rows(static_cast<unsigned>(blocks_of<T>(args)), blocks_on<T>(device), args.sight.more == 0);
 }
 
-template <bool kMasked>
+template <View kView>
 void launch_drawn(const Launch& launch, cudaStream_t stream) {
     const ForwardArgs args = forward_args(launch);
-    with_tiling<DrawnTiles<kMasked>>(args, launch.device, [&](auto tiling) {
+    with_tiling<DrawnTiles<kView>>(args, launch.device, [&](auto tiling) {
         using T = decltype(tiling);
-        using Left = typename DrawnPieces<T, kMasked>::Left;
+        using Left = typename DrawnPieces<T, kView>::Left;
         HW4_CUDA(cudaMemsetAsync(args.scratch, 0, Left::cleared_bytes(cut_rows_of<T>(args, launch.device)), stream));
-        launch_tiling<T, DrawnTiles<kMasked>>(args, blocks_on<T>(launch.device), stream);
+        launch_tiling<T, DrawnTiles<kView>>(args, blocks_on<T>(launch.device), stream);
     });
     HW4_CUDA_LAUNCHED("drawn_tiles");
 }
 
 void launch_masked_drawn_tiles(const Launch& launch, cudaStream_t stream);
+void launch_window_drawn_tiles(const Launch& launch, cudaStream_t stream);
 
 } // namespace hw4::gpu

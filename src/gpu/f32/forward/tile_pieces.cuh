@@ -45,19 +45,20 @@ __device__ __forceinline__ Piece piece_of(const ForwardArgs& args, unsigned row,
 }
 
 // All tiles of a row of tiles under a mask. The first rows are the last query rows of all units, which are the longest.
-template <class T>
+template <class T, View kView>
 __device__ __forceinline__ Piece masked_row(const ForwardArgs& args, unsigned row) {
     const auto blocks = static_cast<unsigned>(row_blocks_of<T>(args));
     const int first_row = static_cast<int>(blocks - 1 - row / args.units) * T::kRows;
-    const int first_key = static_cast<int>(args.sight.from(first_row)) / T::kKeys * T::kKeys;
+    const int first_key =
+        kView == View::window ? static_cast<int>(args.sight.from(first_row)) / T::kKeys * T::kKeys : 0;
     const int end_key = max(static_cast<int>(seen_by_block<T>(args, first_row)), 1);
     return {row, row % args.units, first_row, first_key, end_key, true};
 }
 
 // What the team's rows see of a tile from which on the piece has so many keys to go.
-template <class T>
-__device__ __forceinline__ TileSight<T, true> tile_sight(const ForwardArgs& args, const Piece& piece, int keys,
-                                                         const Position& at) {
+template <class T, View kView>
+__device__ __forceinline__ TileSight<T, kView> tile_sight(const ForwardArgs& args, const Piece& piece, int keys,
+                                                          const Position& at) {
     const int first_row = piece.first_row + at.warp / T::kTeam * kWarpRows;
     return {static_cast<int>(args.sight.first) + first_row - (piece.end_key - keys),
             static_cast<unsigned>(args.sight.window)};
@@ -128,7 +129,7 @@ struct Carried {
     }
 };
 
-template <class T, bool kMasked>
+template <class T, View kView>
 class DrawnPieces {
 public:
     static constexpr bool kDrawn = true;
@@ -137,7 +138,7 @@ public:
 
     __device__ DrawnPieces(const ForwardArgs& args, Draws& draws) : draws_(draws) {
         const auto rows = static_cast<unsigned>(args.units * row_blocks_of<T>(args));
-        if (threadIdx.x == 0) fill(draws.queue, rows, tiles_in_row<T>(args), gridDim.x, !kMasked);
+        if (threadIdx.x == 0) fill(draws.queue, rows, tiles_in_row<T>(args), gridDim.x, kView == View::all);
         draw(args);
     }
 
@@ -146,7 +147,7 @@ public:
     __device__ __forceinline__ Piece piece(const ForwardArgs& args) const {
         const volatile Draws& draws = draws_; // not kept in registers over the loop
         const unsigned drawn = draws.drawn;
-        if (kMasked) return masked_row<T>(args, drawn);
+        if (kView != View::all) return masked_row<T, kView>(args, drawn);
         if (drawn < draws.queue.whole) return piece_of<T>(args, drawn, 0, tiles_in_row<T>(args));
         const unsigned part = (drawn - draws.queue.whole) / draws.queue.cut;
         const unsigned row = draws.queue.whole + (drawn - draws.queue.whole) % draws.queue.cut;

@@ -25,23 +25,21 @@ __device__ __forceinline__ float largest_across(float x) {
     return x;
 }
 
-// Where a tile has keys that a row of the block may not see. Under a window also at its beginning, which costs another
-// instruction for each score.
-enum class Ragged { no, end, both };
+// Which keys the rows of a problem see. Each has kernels of its own: a window costs one more instruction for each score
+// of a ragged tile, and registers.
+enum class View { all, causal, window };
 
 // Which of a tile's keys the rows of a team see: the team's first row those before key `first` and, under the causal
 // mask, each row one more than the row before. Of these keys a row sees the last `window`.
-template <class T, bool kMasked>
+template <class T, View kView>
 struct TileSight {
     int first;
-    unsigned window = 0; // under a mask; elsewhere not read
+    unsigned window = 0; // elsewhere not read
 
     // The weight of a thread's row i and key j.
-    template <Ragged kRagged>
     __device__ __forceinline__ bool sees(const Position& at, int i, int j) const {
         const int key = place_of(at, j) + at.warp % T::kTeam * T::kWarpKeys;
-        if (!kMasked) return key < first;
-        if (kRagged == Ragged::end) return key < first + row_of(at, i);
+        if (kView != View::window) return key < first + (kView == View::all ? 0 : row_of(at, i));
         return static_cast<unsigned>(first + row_of(at, i) - 1 - key) < window; // a later key is below 0, and wraps
     }
 };
@@ -52,14 +50,14 @@ static_assert(kHidden < -kFootroom && kHidden > -(kHeadroom - 1.0f));
 
 // What a row does not see gets a score that raises no maximum. Without a mask there is no need: a key that does not
 // exist is read as the last one.
-template <Ragged kRagged, class T>
-__device__ __forceinline__ void hide_scores(Scores<T>& s, const Position& at, const TileSight<T, true>& sight,
+template <class T, View kView>
+__device__ __forceinline__ void hide_scores(Scores<T>& s, const Position& at, const TileSight<T, kView>& sight,
                                             float hidden) {
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i)
 #pragma unroll
         for (int j = 0; j < T::kKT; ++j)
-            if (!sight.template sees<kRagged>(at, i, j)) s[i][j] = hidden;
+            if (!sight.sees(at, i, j)) s[i][j] = hidden;
 }
 
 // Whether some row's largest score of 32 keys is so low that the contract's M would not start at 0 with it. For the
@@ -116,14 +114,14 @@ __device__ __forceinline__ float weigh(Scores<T>& s, int first, float largest, S
 }
 
 // Keys that a row does not see weigh nothing.
-template <Ragged kRagged, class T, bool kMasked>
+template <class T, View kView>
 __device__ __forceinline__ void drop_hidden_keys(Scores<T>& s, int first, const Position& at,
-                                                 const TileSight<T, kMasked>& sight) {
+                                                 const TileSight<T, kView>& sight) {
 #pragma unroll
     for (int j = first; j < first + 4; ++j)
 #pragma unroll
         for (int i = 0; i < kRowsPerThread; ++i)
-            if (!sight.template sees<kRagged>(at, i, j)) s[i][j] = 0.0f;
+            if (!sight.sees(at, i, j)) s[i][j] = 0.0f;
 }
 
 // `to`: where the thread's first key and row belong.
@@ -144,14 +142,15 @@ __device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s, int f
     for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][first]);
 }
 
-// All of a thread's scores to weights with M = 0, which are stored and, by a team of one, added up. Returns as weigh().
-template <Ragged kRagged, class T, bool kMasked>
+// All of a thread's scores to weights with M = 0, which are stored and, by a team of one, added up. kRagged: not all
+// rows see all of the tile's keys. Returns as weigh().
+template <bool kRagged, class T, View kView>
 __device__ __forceinline__ float weigh_by_zero(Scores<T>& s, RowSums& sums, float largest, SharedAddress to,
-                                               const Position& at, const TileSight<T, kMasked>& sight, Scale scale) {
+                                               const Position& at, const TileSight<T, kView>& sight, Scale scale) {
 #pragma unroll
     for (int j = 0; j < T::kKT; j += 4) {
         largest = weigh<T>(s, j, largest, scale);
-        if (kRagged != Ragged::no) drop_hidden_keys<kRagged>(s, j, at, sight);
+        if (kRagged) drop_hidden_keys(s, j, at, sight);
         store_weights<T>(s, j, to);
         if (T::kTeam == 1) add_own<T>(sums, s, j);
     }
