@@ -95,6 +95,35 @@ TEST(StepOnGpu, SaysThatAStepMustBeRefused) {
         }
 }
 
+// It is computed beside what follows, which has to wait where it meets its memory.
+TEST(StepOnGpu, GradientsOfWeightsAreWaitedFor) {
+    HW4_SKIP_WITHOUT_GPU();
+    constexpr size_t kSize = 1024; // rows, inputs and outputs: it takes longer than a fill
+    const Floats ones(kSize * kSize, 1);
+    const std::unique_ptr<Machine> gpu = make_gpu();
+    const Owned<float> dy = gpu->floats(ones.size());
+    const Owned<float> x = gpu->floats(ones.size());
+    const Owned<float> dw = gpu->floats(ones.size());
+    const Owned<float> dx = gpu->floats(ones.size());
+    const auto after = [&](const auto& next, const Owned<float>& result) {
+        for (const Owned<float>* memory : {&dy, &x, &dw}) gpu->put(memory->get(), ones.data(), ones.size());
+        gpu->linear_weights(dy.get(), x.get(), dw.get(), 1, kSize, kSize, kSize);
+        next();
+        Floats got(ones.size());
+        gpu->get(got.data(), result.get(), got.size());
+        return got;
+    };
+    for (int i = 0; i < 3; ++i) { // the first time its code may be loaded meanwhile
+        EXPECT_EQ(after([] {}, dw), Floats(ones.size(), kSize));
+        EXPECT_EQ(after([&] { gpu->fill(dy.get(), 0, ones.size()); }, dw), Floats(ones.size(), kSize));
+        EXPECT_EQ(after([&] { gpu->fill(x.get(), 0, ones.size()); }, dw), Floats(ones.size(), kSize));
+        EXPECT_EQ(after([&] { gpu->fill(dw.get(), 0, ones.size()); }, dw), Floats(ones.size(), 0));
+        EXPECT_EQ(after([&] { gpu->add(dw.get(), x.get(), ones.size()); }, dw), Floats(ones.size(), kSize + 1));
+        EXPECT_EQ(after([&] { gpu->linear_back(dw.get(), x.get(), dx.get(), kSize, kSize, kSize); }, dx),
+                  Floats(ones.size(), kSize * kSize));
+    }
+}
+
 // Losses and norms of five steps, and the parameters after them.
 Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, std::vector<double>& said) {
     test::TemporaryFolder folder;

@@ -1,5 +1,7 @@
 #include "src/step/gpu/machine.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <string>
 
@@ -31,32 +33,59 @@ Owned<T> allocate(size_t count) {
     return {static_cast<T*>(memory->get()), [memory](T*) {}};
 }
 
+// Its blocks go before those of other streams.
+gpu::Stream make_first_stream() {
+    int least = 0;
+    int greatest = 0;
+    HW4_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    cudaStream_t stream;
+    HW4_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
+    return gpu::Stream(stream);
+}
+
+struct Range {
+    const float* begin = nullptr;
+    int64_t count = 0;
+
+    bool meets(const Range& other) const { return begin < other.begin + other.count && other.begin < begin + count; }
+};
+
+// Gradients of weights are computed in a stream of their own, on multiprocessors that the operations after them leave
+// idle. What reads or writes such a gradient, or writes what it is computed from, waits for it, and it has a workspace
+// of its own: so no byte depends on what runs beside what.
 class Gpu : public Machine {
 public:
     explicit Gpu(const gpu::Device& device)
-        : device_(device), stream_(gpu::make_stream()), rows_(stream_.get()), attention_(device, stream_.get()),
-          workspace_(stream_.get()) {}
+        : device_(device), stream_(make_first_stream()), beside_(gpu::make_stream()), rows_(stream_.get()),
+          attention_(device, stream_.get()), workspace_(stream_.get()), beside_workspace_(beside_.get()) {}
 
     Owned<float> floats(size_t count) override { return allocate<float>(count); }
     Owned<RowStatistics> statistics(size_t count) override { return allocate<RowStatistics>(count); }
-    size_t scratch_bytes() const override { return workspace_.bytes(); }
+    size_t scratch_bytes() const override { return workspace_.bytes() + beside_workspace_.bytes(); }
     bool is_on_host() const override { return false; }
     void put(float* to, const float* from, size_t count) override {
+        wait_beside();
         copy(to, from, count, cudaMemcpyHostToDevice);
         wait(); // the host's memory may go
     }
     void get(float* to, const float* from, size_t count) override {
+        wait_beside();
         copy(to, from, count, cudaMemcpyDeviceToHost);
         wait();
     }
-    void fill(float* to, float value, size_t count) override { rows_.fill(to, value, static_cast<int64_t>(count)); }
+    void fill(float* to, float value, size_t count) override {
+        settle({to, static_cast<int64_t>(count)}, {});
+        rows_.fill(to, value, static_cast<int64_t>(count));
+    }
 
     void embed(const Tokens& tokens, const float* table, float* x, int64_t width) override {
+        settle();
         auto* const on_gpu = workspace_.of<int32_t>(tokens.inputs.size());
         upload(on_gpu, tokens.inputs);
         rows_.embed(on_gpu, table, x, counted(tokens.rows()), width);
     }
     void embed_back(const Tokens& tokens, const float* dx, float* d_table, int64_t vocabulary, int64_t width) override {
+        settle({d_table, vocabulary * width}, {{dx, tokens.rows() * width}});
         counted(tokens.rows());
         const TokenLeaves leaves(tokens);
         const auto leaf_count = static_cast<size_t>(leaves.leaf_count() - 1);
@@ -84,56 +113,78 @@ public:
 
     void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
                 int64_t outputs) override {
+        settle();
         ProductArgs args = product(x, inputs, w, inputs, y, rows, outputs, inputs, kLeaf);
         args.residual = residual;
-        multiply(ProductKind::linear, args, launch_linear);
+        multiply(ProductKind::linear, args, launch_linear, workspace_, stream_);
     }
     void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs,
                      int64_t outputs) override {
+        settle({dx, rows * inputs}, {{dy, rows * outputs}, {w, outputs * inputs}});
         ProductArgs args = product(dy, outputs, w, inputs, dx, rows, inputs, outputs, kLeaf);
-        multiply(ProductKind::linear_back, args, launch_linear_back);
+        multiply(ProductKind::linear_back, args, launch_linear_back, workspace_, stream_);
     }
     void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
                         int64_t outputs) override {
         ProductArgs args = product(dy, outputs, x, inputs, dw, outputs, inputs, sequences * context, context);
         args.tree = true;
-        multiply(ProductKind::linear_weights, args, launch_linear_weights);
+        if (pending_ == products_.size()) products_.emplace_back();
+        WeightProduct& next = products_[pending_];
+        HW4_CUDA(cudaEventRecord(ready_.get(), stream_.get()));
+        HW4_CUDA(cudaStreamWaitEvent(beside_.get(), ready_.get(), 0));
+        multiply(ProductKind::linear_weights, args, launch_linear_weights, beside_workspace_, beside_);
+        HW4_CUDA(cudaEventRecord(next.done.get(), beside_.get()));
+        next.dy = {dy, sequences * context * outputs};
+        next.x = {x, sequences * context * inputs};
+        next.dw = {dw, outputs * inputs};
+        ++pending_;
     }
 
     void norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) override {
+        settle();
         rows_.norm(x, gain, y, factors, rows, width);
     }
     void norm_back(const float* x, const float* gain, const float* factors, const float* dy, float* dx, int64_t rows,
                    int64_t width) override {
+        settle({dx, rows * width}, {{x, rows * width}, {gain, width}, {factors, rows}, {dy, rows * width}});
         rows_.norm_back(x, gain, factors, dy, dx, rows, width);
     }
     void norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,
                    int64_t context, int64_t width) override {
+        const int64_t rows = sequences * context;
+        settle({d_gain, width}, {{x, rows * width}, {factors, rows}, {dy, rows * width}});
         auto* const leaves = workspace_.of<float>(static_cast<size_t>(sequences * width));
         rows_.norm_gain(x, factors, dy, leaves, d_gain, sequences, context, width);
     }
 
     void rotate(float* qkv, const float* table, int64_t sequences, int64_t context, const Model& model,
                 bool back) override {
+        settle({qkv, sequences * context * 3 * model.width}, {{table, context * model.head_width()}});
         rows_.rotate(qkv, table, counted(sequences * context), context, model.heads, model.head_width(), back);
     }
     void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
                 const Model& model) override {
+        settle();
         attention_.attend(workspace_, qkv, o, statistics, sequences, context, model);
     }
     void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o, float* d_qkv,
                      int64_t sequences, int64_t context, const Model& model) override {
+        const int64_t floats = sequences * context * model.width;
+        settle({d_qkv, 3 * floats}, {{qkv, 3 * floats}, {o, floats}, {d_o, floats}});
         attention_.attend_back(workspace_, qkv, o, statistics, d_o, d_qkv, sequences, context, model);
     }
 
     void swiglu(const float* gate_up, float* h, int64_t rows, int64_t hidden) override {
+        settle();
         rows_.swiglu(gate_up, h, counted(rows), hidden);
     }
     void swiglu_back(const float* gate_up, const float* dh, float* d_gate_up, int64_t rows, int64_t hidden) override {
+        settle({d_gate_up, 2 * rows * hidden}, {{gate_up, 2 * rows * hidden}, {dh, rows * hidden}});
         rows_.swiglu_back(gate_up, dh, d_gate_up, counted(rows), hidden);
     }
 
     std::vector<double> cross_entropy(float* logits, const Tokens& tokens, int64_t vocabulary, float share) override {
+        settle();
         const auto rows = static_cast<size_t>(counted(tokens.rows()));
         auto* const on_gpu = workspace_.of<unsigned char>(rows * (sizeof(double) + sizeof(int32_t)));
         auto* const losses = reinterpret_cast<double*>(on_gpu);
@@ -146,22 +197,29 @@ public:
         return tokens.sums_of(of_rows);
     }
 
-    void add(float* a, const float* b, size_t count) override { rows_.add(a, b, static_cast<int64_t>(count)); }
+    void add(float* a, const float* b, size_t count) override {
+        settle();
+        rows_.add(a, b, static_cast<int64_t>(count));
+    }
     void squares(const float* x, size_t count, float* sums) override {
+        settle();
         const size_t segments = count / kSegment;
         auto* const on_gpu = workspace_.of<float>(segments);
         rows_.squares(x, static_cast<int64_t>(segments), on_gpu);
         get(sums, on_gpu, segments);
     }
     void adamw(float* p, const float* g, float* m, float* v, size_t count, const Adam& step) override {
+        settle();
         rows_.adamw(p, g, m, v, static_cast<int64_t>(count), step);
     }
 
     void mark() override {
+        settle(); // so that what is between two marks is timed whole and alone
         if (marked_ == marks_.size()) marks_.push_back(gpu::make_event());
         HW4_CUDA(cudaEventRecord(marks_[marked_++].get(), stream_.get()));
     }
     std::vector<double> laps() override {
+        settle();
         wait();
         std::vector<double> seconds;
         for (size_t i = 1; i < marked_; ++i) {
@@ -174,6 +232,31 @@ public:
     }
 
 private:
+    // The gradient of weights that is computed in beside_.
+    struct WeightProduct {
+        Range dy, x, dw;
+        gpu::Event done = gpu::make_event(cudaEventDisableTiming);
+    };
+
+    // What follows in stream_ waits for the last product that must not run beside it, and so for all before that.
+    void settle(const Range& written, std::initializer_list<Range> read) {
+        for (size_t i = pending_; i > 0; --i) {
+            const WeightProduct& of = products_[i - 1];
+            bool meets = written.meets(of.dy) || written.meets(of.x) || written.meets(of.dw);
+            for (const Range& range : read) meets = meets || range.meets(of.dw);
+            if (meets) return settle_first(i);
+        }
+    }
+    void settle() { settle_first(pending_); }
+    void settle_first(size_t count) {
+        if (count == 0) return;
+        HW4_CUDA(cudaStreamWaitEvent(stream_.get(), products_[count - 1].done.get(), 0));
+        const auto first = products_.begin();
+        std::rotate(first, first + static_cast<std::ptrdiff_t>(count), first + static_cast<std::ptrdiff_t>(pending_));
+        pending_ -= count;
+    }
+    // For get and put, which a thread may call while another goes on with operations: they leave products_ alone.
+    void wait_beside() const { HW4_CUDA(cudaStreamSynchronize(beside_.get())); }
     void wait() const { HW4_CUDA(cudaStreamSynchronize(stream_.get())); }
 
     template <class T>
@@ -201,17 +284,23 @@ private:
         return args;
     }
     template <class Launch>
-    void multiply(ProductKind kind, ProductArgs& args, const Launch& launch) {
+    void multiply(ProductKind kind, ProductArgs& args, const Launch& launch, Workspace& workspace,
+                  const gpu::Stream& stream) {
         const ProductPlan plan = plan_product(kind, args, device_);
-        args.waiting = workspace_.of<float>(plan.waiting_floats);
-        launch(args, plan, stream_.get());
+        args.waiting = workspace.of<float>(plan.waiting_floats);
+        launch(args, plan, stream.get());
     }
 
     const gpu::Device device_;
     const gpu::Stream stream_;
+    const gpu::Stream beside_;
     const RowKernels rows_;
     GpuAttention attention_;
     Workspace workspace_;
+    Workspace beside_workspace_;
+    const gpu::Event ready_ = gpu::make_event(cudaEventDisableTiming); // what the next product reads
+    std::vector<WeightProduct> products_; // as they began; those after the pending ones are kept for the next ones
+    size_t pending_ = 0;
     std::vector<gpu::Event> marks_; // kept for the next ones
     size_t marked_ = 0;
 };
