@@ -56,8 +56,9 @@ struct Range {
 class Gpu : public Machine {
 public:
     explicit Gpu(const gpu::Device& device)
-        : device_(device), stream_(make_first_stream()), beside_(gpu::make_stream()), rows_(stream_.get()),
-          attention_(device, stream_.get()), workspace_(stream_.get()), beside_workspace_(beside_.get()) {}
+        : card_(gpu::card_in_use()), device_(device), stream_(make_first_stream()), beside_(gpu::make_stream()),
+          rows_(stream_.get()), attention_(device, stream_.get()), workspace_(stream_.get()),
+          beside_workspace_(beside_.get()) {}
 
     Owned<float> floats(size_t count) override { return allocate<float>(count); }
     Owned<RowStatistics> statistics(size_t count) override { return allocate<RowStatistics>(count); }
@@ -255,8 +256,12 @@ private:
         std::rotate(first, first + static_cast<std::ptrdiff_t>(count), first + static_cast<std::ptrdiff_t>(pending_));
         pending_ -= count;
     }
-    // For get and put, which a thread may call while another goes on with operations: they leave products_ alone.
-    void wait_beside() const { HW4_CUDA(cudaStreamSynchronize(beside_.get())); }
+    // For get and put, which a thread may call while another goes on with operations: they leave products_ alone, and
+    // a thread uses the first card unless it is told otherwise.
+    void wait_beside() const {
+        if (card_ != 0) HW4_CUDA(cudaSetDevice(card_));
+        HW4_CUDA(cudaStreamSynchronize(beside_.get()));
+    }
     void wait() const { HW4_CUDA(cudaStreamSynchronize(stream_.get())); }
 
     template <class T>
@@ -291,6 +296,7 @@ private:
         launch(args, plan, stream.get());
     }
 
+    const int card_;
     const gpu::Device device_;
     const gpu::Stream stream_;
     const gpu::Stream beside_;
