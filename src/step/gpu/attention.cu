@@ -28,7 +28,7 @@ Tensor matrix_of(const float* rows, int64_t index, int64_t matrices, int64_t con
 
 } // namespace
 
-const GpuAttention::Choice& GpuAttention::choose(const Problem& problem) {
+GpuAttention::Choice& GpuAttention::choose(const Problem& problem) {
     const std::tuple key(problem.operation, problem.batches, problem.heads, problem.queries, problem.dim);
     const auto found = known_.find(key);
     if (found != known_.end()) return found->second;
@@ -38,14 +38,20 @@ const GpuAttention::Choice& GpuAttention::choose(const Problem& problem) {
                                             ", need at most " + std::to_string(gpu::kMostColumns));
     const gpu::Plan plan = gpu::plan_of(*kernel, problem, device_);
     const size_t bytes = std::max(plan.scratch_bytes, std::min(plan.most_scratch, kMostScratch));
-    return known_.emplace(key, Choice{kernel, bytes}).first->second;
+    return known_.emplace(key, Choice{kernel, bytes, plan.scratch_bytes}).first->second;
 }
 
 void GpuAttention::run(Workspace& workspace, gpu::Launch& launch) {
     launch.device = device_;
-    const Choice& choice = choose(launch.problem);
+    Choice& choice = choose(launch.problem);
+    try {
+        launch.scratch = workspace.of<unsigned char>(choice.scratch_bytes);
+    } catch (const Error& error) {
+        if (error.code() != ExitCode::out_of_memory || choice.scratch_bytes == choice.least_bytes) throw;
+        choice.scratch_bytes = choice.least_bytes; // slower, with the same bytes
+        launch.scratch = workspace.of<unsigned char>(choice.scratch_bytes);
+    }
     launch.scratch_bytes = choice.scratch_bytes;
-    launch.scratch = workspace.of<unsigned char>(choice.scratch_bytes);
     choice.kernel->launch(launch, stream_);
 }
 

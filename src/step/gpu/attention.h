@@ -26,9 +26,10 @@ private:
     struct Choice {
         const gpu::Kernel* kernel;
         size_t scratch_bytes;
+        size_t least_bytes;
     };
     // The last choices, since every layer repeats them.
-    const Choice& choose(const Problem& problem);
+    Choice& choose(const Problem& problem);
     void run(Workspace& workspace, gpu::Launch& launch);
 
     const gpu::Device device_;
