@@ -86,8 +86,8 @@ std::string crc32_of(const UntouchedVector<float>& output) {
 // All passes of a cell, which share its data.
 class CellMeasurement {
 public:
-    CellMeasurement(const Cell& cell, Workbench& workbench, KeptData& kept, const Tell& tell)
-        : cell_(cell), workbench_(workbench), kept_(kept), tell_(tell) {
+    CellMeasurement(const Cell& cell, Workbench& workbench, KeptData& kept, const Report& report)
+        : cell_(cell), workbench_(workbench), kept_(kept), report_(report) {
         kept_.release_others(cell);
     }
 
@@ -114,20 +114,20 @@ public:
 
 private:
     void measure(Pass pass, Measured& result) {
-        const Tell tell = [&](const std::string& what, double seconds_left) {
-            if (tell_) tell_(std::string(name_of(pass)) + ": " + what, seconds_left);
+        const Report report = [&](const std::string& what, double seconds_left) {
+            if (report_) report_(std::string(name_of(pass)) + ": " + what, seconds_left);
         };
         const Problem problem = problem_of(cell_, operation_of(pass));
         MemoryCount memory(free_bytes());
         refuse_too_large(problem, memory);
-        tell("operands", kUnknown);
+        report("operands", kUnknown);
         const CaseData& data = kept_.of(cell_, *problem.operation);
         const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data, memory);
         result.kernel = subject->kernel;
         result.revision = subject->revision;
         result.scratch_bytes = subject->scratch_bytes;
         result.before_backward_bytes = subject->before_backward_bytes;
-        Samples samples = take_samples(workbench_, *subject, cell_.rules, tell);
+        Samples samples = take_samples(workbench_, *subject, cell_.rules, report);
         result.launches = samples.launches;
         if (cell_.decodes()) result.memory_rate = workbench_.memory_rate();
         result.seconds = std::move(samples.seconds);
@@ -137,7 +137,7 @@ private:
             result.clock_mhz = state.clock_mhz;
             result.power_w = state.power_w;
         }
-        tell("checks", kUnknown);
+        report("checks", kUnknown);
         const UntouchedVector<float> output = subject->output();
         result.output_crc32 = crc32_of(output);
         result.error = error_of_rows(data, output.data());
@@ -173,7 +173,7 @@ private:
     const Cell& cell_;
     Workbench& workbench_;
     KeptData& kept_;
-    const Tell& tell_;
+    const Report& report_;
 };
 
 } // namespace
@@ -205,15 +205,15 @@ double seconds_left(const Rules& rules, int samples, double seconds) {
     return std::max({0.0, least, std::min(each * (rules.repeats - samples), limit)});
 }
 
-Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules, const Tell& tell) {
-    tell("warm-up", kUnknown);
+Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules, const Report& report) {
+    report("warm-up", kUnknown);
     if (rules.timing == Timing::wall) return wall_samples(workbench, subject, rules);
     const auto sample = [&](int launches) { return workbench.sample(subject, launches); };
     Samples samples;
     if (rules.warmup == Rules::kByTime) {
         const double launch_seconds = warm_up([&](int launches) {
             const double seconds = sample(launches);
-            tell("warm-up", std::max(seconds, kWarmUpSeconds) + seconds_left(rules, 0, seconds));
+            report("warm-up", std::max(seconds, kWarmUpSeconds) + seconds_left(rules, 0, seconds));
             return seconds;
         });
         if (!rules.cold) samples.launches = launches_for(launch_seconds);
@@ -226,14 +226,14 @@ Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules,
         if (rules.cold) workbench.flush_caches();
         samples.seconds.push_back(sample(samples.launches));
         const auto taken = static_cast<int>(samples.seconds.size());
-        tell(std::to_string(taken) + " of " + std::to_string(rules.repeats) + " samples",
-             seconds_left(rules, taken, seconds_since(start)));
+        report(std::to_string(taken) + " of " + std::to_string(rules.repeats) + " samples",
+               seconds_left(rules, taken, seconds_since(start)));
     } while (!settled(samples.seconds, rules, start));
     return samples;
 }
 
 Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory,
-            const Tell& tell) {
+            const Report& report) {
     if (!cell.heads_divide())
         return row_without(cell, Status::unsupported,
                            "emb_dim " + std::to_string(cell.emb_dim) + " is no multiple of num_heads " +
@@ -245,7 +245,7 @@ Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<
     if (cell.impl == "naive" && (cell.decodes() || cell.key_heads() != cell.num_heads))
         return row_without(cell, Status::unsupported, "naive takes as many queries as keys, each with its own head");
     Row row = row_without(cell, Status::skipped, "");
-    CellMeasurement measurement(cell, workbench, kept, tell);
+    CellMeasurement measurement(cell, workbench, kept, report);
     for (const Pass pass : kPasses) {
         if (!cell.wants(pass)) continue;
         row.of(pass) = measurement.measured(pass);

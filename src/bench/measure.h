@@ -31,7 +31,7 @@ private:
 };
 
 // Called as a measurement goes on: what it is at, and how many seconds more the pass takes.
-using Tell = std::function<void(const std::string& what, double seconds_left)>;
+using Report = std::function<void(const std::string& what, double seconds_left)>;
 constexpr double kUnknown = -1; // seconds
 
 // Samples of a subject by the rules, after their warm-up.
@@ -40,7 +40,8 @@ struct Samples {
     std::vector<double> seconds;
 };
 Samples take_samples(
-    Workbench& workbench, Subject& subject, const Rules& rules, const Tell& tell = [](const std::string&, double) {});
+    Workbench& workbench, Subject& subject, const Rules& rules,
+    const Report& report = [](const std::string&, double) {});
 
 // What the other samples take if each takes as long as these; of none, `seconds` is what one takes.
 double seconds_left(const Rules& rules, int samples, double seconds);
@@ -48,6 +49,6 @@ double seconds_left(const Rules& rules, int samples, double seconds);
 // What cannot run, or fails, is told in the row: the cells after it may do better. `kept`: of the cells before it.
 // `memory`: gets a track for each pass that there is here, of one more run that is not timed.
 Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory = nullptr,
-            const Tell& tell = nullptr);
+            const Report& report = nullptr);
 
 } // namespace hw4::bench

@@ -77,7 +77,7 @@ class CellProgress {
 public:
     explicit CellProgress(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
 
-    void tell(const std::string& what, double seconds_left) {
+    void report(const std::string& what, double seconds_left) {
         const auto now = std::chrono::steady_clock::now();
         const bool is_known = seconds_left >= 0;
         if (!shown_ || (is_known && now - last_ < std::chrono::milliseconds(200))) return;
@@ -109,10 +109,11 @@ public:
 
     ExitCode run() {
         say(table_.head());
-        const bench::Tell tell = [&](const std::string& what, double left) { progress_.tell(what, left); };
+        const bench::Report report = [&](const std::string& what, double left) { progress_.report(what, left); };
         for (size_t i = 0; i < cells_.size(); ++i) {
             announce(i);
-            Row row = bench::measure(cells_[i], *workbench_, kept_, request_.memory.empty() ? nullptr : &tracks_, tell);
+            Row row =
+                bench::measure(cells_[i], *workbench_, kept_, request_.memory.empty() ? nullptr : &tracks_, report);
             progress_.clear();
             baseline_.compare(row);
             ending_.add(row.status(), row.reason());

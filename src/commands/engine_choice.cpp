@@ -89,7 +89,7 @@ bool EngineChoice::gives_parts(const EngineRequest& request) {
 }
 
 const gpu::Unusable& EngineChoice::no_gpu(const EngineRequest& request) {
-    if (!no_gpu_) no_gpu_ = gpu::unusable(request.pen, request.options.card);
+    if (!no_gpu_) no_gpu_ = gpu::unusable(request.recorder, request.options.card);
     return *no_gpu_;
 }
 

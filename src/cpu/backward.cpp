@@ -225,7 +225,7 @@ private:
         int64_t unit = 0;
         int64_t first_row = 0;
         int64_t rows = 0;
-        Sight sight;
+        VisibleKeys sight;
         Pairs pairs;
     };
 
@@ -239,7 +239,7 @@ private:
                 unit,
                 first_row,
                 std::min(cut_.slab_rows, problem_.queries - first_row),
-                Sight{first_sees, asked_.keys}.from(first_row),
+                VisibleKeys{first_sees, asked_.keys}.from(first_row),
                 Pairs{p, p + cut_.slab_floats(), cut_.slab_rows * kernel_.panel_keys}};
     }
 

@@ -13,7 +13,7 @@ namespace hw4::cpu {
 
 // Of rows of one head of queries, counted from 0: the first of them sees so many keys, under the causal mask perhaps
 // less than none, and each row one more than the row before.
-struct Sight {
+struct VisibleKeys {
     int64_t first_sees = 0;
     int64_t keys = 0;
 
@@ -21,7 +21,7 @@ struct Sight {
         const int64_t seen = first_sees + row;
         return seen < 0 ? 0 : seen < keys ? seen : keys;
     }
-    HW4_INLINE Sight from(int64_t row) const { return {first_sees + row, keys}; }
+    HW4_INLINE VisibleKeys from(int64_t row) const { return {first_sees + row, keys}; }
 };
 
 // P and dS of some query rows: for each panel of keys [row][key of the panel], panels `stride` floats apart. Of keys
@@ -46,7 +46,7 @@ struct GradientRows {
     int64_t dim = 0;
     Scale scale{};
     float gradient_scale = 0;
-    Sight sight{};
+    VisibleKeys sight{};
     Pairs pairs{};    // from the block's first row on
     bool sums = true; // false: only the pairs are wanted
 };
@@ -64,7 +64,7 @@ struct GradientKeys {
     int64_t first_column = 0; // a multiple of kGradientColumns; so many, or those that there are
     int64_t dim = 0;
     float gradient_scale = 0;
-    Sight sight{};
+    VisibleKeys sight{};
     Pairs pairs{};         // from the first of these keys on
     float* sums = nullptr; // of these keys and columns, kept between calls for the same ones
     bool starts = false;   // the first rows of all: nothing is in `sums`

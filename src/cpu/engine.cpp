@@ -89,7 +89,7 @@ private:
 };
 
 // Memory that is kept from case to case, and made anew where one needs more.
-class Room {
+class Workspace {
 public:
     bool holds(size_t bytes) const { return bytes <= bytes_; }
     void make(const std::string& path, size_t bytes) {
@@ -127,7 +127,7 @@ public:
     void copy_in(const RowsIn& rows) override {
         const size_t row_bytes = problem().stored_row_bytes();
         const size_t bytes = static_cast<size_t>(rows.rows) * row_bytes;
-        pen().time(Stage::copy_in, bytes, [&] {
+        recorder().time(Stage::copy_in, bytes, [&] {
             std::memcpy(slot(rows.slot).in.get() + static_cast<size_t>(rows.first_row) * row_bytes, rows.from, bytes);
         });
     }
@@ -135,7 +135,7 @@ public:
 
     void compute(const Work& work) override {
         slot(work.slot).row_bytes = problem().stored_row_bytes();
-        pen().time(Stage::kernel, 0, [&] {
+        recorder().time(Stage::kernel, 0, [&] {
             Launch launch = launch_of(problem().of_batches(work.batches), slot(work.slot).in.get(),
                                       slot(work.slot).out.get(), scratch_.get(), threads_);
             launch.crew = &crew_;
@@ -167,16 +167,16 @@ public:
 
 private:
     struct Slot {
-        Room in; // of chunk_batches, as in the file
-        Room out;
-        Room statistics;      // of the rows in `out`; none where nobody asks for them
+        Workspace in; // of chunk_batches, as in the file
+        Workspace out;
+        Workspace statistics; // of the rows in `out`; none where nobody asks for them
         size_t row_bytes = 0; // of those rows, which may be of the case before
 
         RowStatistics* row_statistics() const { return reinterpret_cast<RowStatistics*>(statistics.get()); }
     };
     Slot& slot(int index) { return slots_[static_cast<size_t>(index)]; }
     const Problem& problem() const { return request_.problem; }
-    const Pen& pen() const { return request_.pen; }
+    const SpanRecorder& recorder() const { return request_.recorder; }
 
     void plan(const std::function<void()>& all_fetched) {
         kernel_ = &kernel_for(request_);
@@ -216,7 +216,7 @@ private:
     std::optional<Progress> progress_;
     int slot_count_ = 0;
     std::vector<Slot> slots_; // and perhaps more, which another case has left
-    Room scratch_;            // of the chunk that is computed; none where no kernel has needed any
+    Workspace scratch_;       // of the chunk that is computed; none where no kernel has needed any
 };
 
 } // namespace

@@ -7,7 +7,7 @@ constexpr const char* kAbsent = "hw4 was built without CUDA";
 }
 
 std::vector<KernelInfo> kernel_list() { return {}; }
-Unusable unusable(const Pen&, int) { return {kAbsent, ExitCode::no_gpu}; }
+Unusable unusable(const SpanRecorder&, int) { return {kAbsent, ExitCode::no_gpu}; }
 int card_count() { return 0; }
 std::string unsupported_reason(const Problem&, const std::string&, const Contract&) { return kAbsent; }
 std::string unsupported_reason(const Problem&, const Hw4Kernel&) { return kAbsent; }

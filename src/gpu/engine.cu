@@ -166,15 +166,15 @@ struct CasePlan {
 class DeviceMemory {
 public:
     // Room for a case: as many slots as planned; where memory does not allow it, less scratch memory, then no spare
-    // streams, then smaller slots, then fewer. `rest` is called before anything moves.
+    // streams, then smaller slots, then fewer. `synchronize` is called before anything moves.
     std::shared_ptr<const CasePlan> make(const EngineRequest& request, const Device& device,
-                                         const std::function<void()>& rest) {
+                                         const std::function<void()>& synchronize) {
         bool spare = request.more_follow;
         size_t scratch_budget = request.options.scratch_budget;
         for (SlotPlan slots = plan_slots(request.problem, request.options);;) {
             auto plan = std::make_shared<const CasePlan>(request, device, slots, spare, scratch_budget);
             try {
-                make(*plan, slot_count(*plan, request, spare), rest);
+                make(*plan, slot_count(*plan, request, spare), synchronize);
                 return plan;
             } catch (const Error& error) {
                 if (error.code() != ExitCode::out_of_memory) throw;
@@ -204,10 +204,10 @@ private:
         return spare && plan.layout.bytes() <= kSlotDeviceBytes ? request.options.streams : plan.slots.slots;
     }
 
-    void make(const CasePlan& plan, int slots, const std::function<void()>& rest) {
+    void make(const CasePlan& plan, int slots, const std::function<void()>& synchronize) {
         const bool in_place = slots_.holds(slots, plan.layout.bytes());
         const bool scratch_in_place = scratch_.holds(plan.streams, plan.scratch_bytes);
-        if (!in_place || !scratch_in_place) rest();
+        if (!in_place || !scratch_in_place) synchronize();
         if (!in_place) slots_.make(slots, plan.layout.bytes());
         if (!scratch_in_place) scratch_.make(plan.streams, plan.scratch_bytes);
     }
@@ -243,8 +243,8 @@ class GpuEngine final : public Engine {
 public:
     explicit GpuEngine(const EngineRequest& request)
         : request_(request), card_(card_in_use()), device_(current_device()),
-          pinned_(pen().time(Stage::pin, request.staging_bytes,
-                             [&] { return pin(request.staging, request.staging_bytes); })),
+          pinned_(recorder().time(Stage::pin, request.staging_bytes,
+                                  [&] { return pin(request.staging, request.staging_bytes); })),
           streams_(make_streams(request.options.streams)), out_streams_(make_streams(request.writers)),
           plan_(make_memory([] {})), times_(request.timeline, used_streams(), request.writers),
           copies_in_(static_cast<size_t>(request.ring_buffers)) {
@@ -264,7 +264,7 @@ public:
         request_.problem = problem;
         plan_ = make_memory([&] {
             all_fetched();
-            rest();
+            synchronize();
         });
         make_chunks();
         load_kernel();
@@ -390,14 +390,14 @@ private:
     }
 
     std::shared_ptr<const CasePlan> make_memory(const std::function<void()>& before_it_moves) {
-        return pen().time(Stage::allocate, 0, [&] { return memory_.make(request_, device_, before_it_moves); });
+        return recorder().time(Stage::allocate, 0, [&] { return memory_.make(request_, device_, before_it_moves); });
     }
     void make_chunks() {
         while (chunks_.size() < static_cast<size_t>(slots())) chunks_.emplace_back();
     }
 
     const Problem& problem() const { return request_.problem; }
-    const Pen& pen() const { return request_.pen; }
+    const SpanRecorder& recorder() const { return request_.recorder; }
     // Slices of a batch take the streams in turn, so that one fills the multiprocessors that the other leaves.
     int stream_of(int slot, int slice) const { return (slot + slice) % static_cast<int>(streams_.size()); }
     cudaStream_t stream(int index) const { return streams_[static_cast<size_t>(index)].get(); }
@@ -425,7 +425,7 @@ private:
     }
 
     // Until nothing is at work in the memory, once all output was fetched.
-    void rest() {
+    void synchronize() {
         for (const Stream& stream : streams_) HW4_CUDA(cudaStreamSynchronize(stream.get()));
         note_all_kernels();
     }
@@ -433,8 +433,8 @@ private:
     // While the first rows are on their way, so that the first launch only computes.
     void load_kernel() {
         const Work largest = {0, plan_->launch.batches, 0};
-        pen().time(Stage::load, 0,
-                   [&] { load_code_of([&](cudaStream_t recording) { launch(largest, 0, recording); }); });
+        recorder().time(Stage::load, 0,
+                        [&] { load_code_of([&](cudaStream_t recording) { launch(largest, 0, recording); }); });
     }
 
     // With the scratch memory of stream `turn`.
@@ -475,17 +475,18 @@ std::vector<KernelInfo> kernel_list() {
 
 std::string build_description() { return cuda_version() + " for" + arch_list(); }
 
-Unusable unusable(const Pen& pen, int card) {
+Unusable unusable(const SpanRecorder& recorder, int card) {
     const auto none = [](const std::string& reason) { return Unusable{reason, ExitCode::no_gpu}; };
     int count = 0;
-    const cudaError_t status = pen.time(Stage::driver, 0, [&] { return HW4_CUDA_STATUS(cudaGetDeviceCount(&count)); });
+    const cudaError_t status =
+        recorder.time(Stage::driver, 0, [&] { return HW4_CUDA_STATUS(cudaGetDeviceCount(&count)); });
     if (status == cudaErrorInsufficientDriver)
         return none("there is no NVIDIA driver here, or it is too old for " + cuda_version());
     if (status != cudaSuccess) return without_context(status);
     if (count == 0) return none("no CUDA device");
     // Either call makes the context, the first from CUDA 12 on, which fails where the card is there but taken, full or
     // broken. A thread has the first card by itself.
-    const cudaError_t context = pen.time(Stage::context, 0, [&] {
+    const cudaError_t context = recorder.time(Stage::context, 0, [&] {
         const cudaError_t set = card % count == 0 ? cudaSuccess : HW4_CUDA_STATUS(cudaSetDevice(card % count));
         return set == cudaSuccess ? HW4_CUDA_STATUS(cudaFree(nullptr)) : set;
     });

@@ -21,9 +21,9 @@ struct Unusable {
     ExitCode code = ExitCode::no_gpu;
 };
 
-// The first call starts the driver and makes the context, which `pen` writes down. The calling thread uses that card
-// from then on; after the last comes the first again.
-Unusable unusable(const Pen& pen = {}, int card = 0);
+// The first call starts the driver and makes the context, which `recorder` writes down. The calling thread uses that
+// card from then on; after the last comes the first again.
+Unusable unusable(const SpanRecorder& recorder = {}, int card = 0);
 
 // 0 where there is none, or no driver.
 int card_count();

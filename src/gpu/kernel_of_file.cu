@@ -15,7 +15,7 @@ InOrOut floats_of(const Tensor& tensor) {
 // A launch of some query rows looks to the file like one of as many.
 Hw4Launch launch_for_file(const Launch& launch) {
     const Problem& problem = launch.problem;
-    const Sight sight = sight_of(problem.mask, problem.queries, problem.keys);
+    const VisibleKeys sight = sight_of(problem.mask, problem.queries, problem.keys);
     Hw4Launch given{};
     given.batches = problem.batches;
     given.queries = launch.queries();

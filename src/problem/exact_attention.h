@@ -149,7 +149,7 @@ private:
 
     Query query_of(int64_t row) const {
         const int64_t query = row % problem_.queries;
-        const Sight sight = sight_of(problem_.mask, problem_.queries, keys_, problem_.window);
+        const VisibleKeys sight = sight_of(problem_.mask, problem_.queries, keys_, problem_.window);
         const int64_t keys = row / rows_of_group() * problem_.keys; // the head's first row of them
         const int64_t hidden = sight.from(query) * problem_.dim;
         return {input_row(0, row), input_row(1, keys) + hidden, input_row(2, keys) + hidden,

@@ -25,7 +25,7 @@ inline constexpr int kNoWindow = std::numeric_limits<int>::max(); // no case has
 
 // Where the keys that a query sees end, as a line: after `first + i * more` keys for query i, none where that is below
 // 0. It sees the last `window` of them.
-struct Sight {
+struct VisibleKeys {
     int64_t first;
     int more;
     int window = kNoWindow;
@@ -45,8 +45,8 @@ HW4_INLINE int window_or_none(int64_t window) {
     return window == 0 || window > kNoWindow ? kNoWindow : static_cast<int>(window);
 }
 
-HW4_INLINE Sight sight_of(Mask mask, int64_t queries, int64_t keys, int64_t window = 0) {
-    return mask == Mask::none ? Sight{keys, 0} : Sight{1 + keys - queries, 1, window_or_none(window)};
+HW4_INLINE VisibleKeys sight_of(Mask mask, int64_t queries, int64_t keys, int64_t window = 0) {
+    return mask == Mask::none ? VisibleKeys{keys, 0} : VisibleKeys{1 + keys - queries, 1, window_or_none(window)};
 }
 
 HW4_INLINE int64_t visible_keys(Mask mask, int64_t queries, int64_t keys, int64_t query) {

@@ -25,8 +25,8 @@ namespace {
 // The cases of a run between their opening and their end, by their numbers. As many as are opened ahead wait here.
 
 // A case as the threads of a run see it.
-struct CaseOnItsWay {
-    CaseOnItsWay(RunCase& run_case, int its_number)
+struct PendingCase {
+    PendingCase(RunCase& run_case, int its_number)
         : run(run_case), number(its_number), failed(run.failure != nullptr) {}
 
     RunCase& run;
@@ -50,7 +50,7 @@ public:
         const auto locked = wait_or_stop([this] { return cases_.size() < static_cast<size_t>(most_); });
         return !stopped_;
     }
-    void add(std::unique_ptr<CaseOnItsWay> added_case) {
+    void add(std::unique_ptr<PendingCase> added_case) {
         change([&] { cases_.push_back(std::move(added_case)); });
     }
     // No more will be added.
@@ -59,13 +59,13 @@ public:
     }
 
     // The case of that number, once it was added, which is not over; null after the last. Throws Stopped.
-    CaseOnItsWay* wait(int number) {
+    PendingCase* wait(int number) {
         const auto locked = wait_for([&] { return closed_ || number < added(); });
         return number < added() ? cases_[static_cast<size_t>(number - first_)].get() : nullptr;
     }
 
     // Keeps the first failure of a case.
-    void fail(CaseOnItsWay& failed, std::exception_ptr error) {
+    void fail(PendingCase& failed, std::exception_ptr error) {
         const auto locked = lock();
         if (!failed.run.failure) failed.run.failure = std::move(error);
         failed.failed = true;
@@ -74,10 +74,10 @@ public:
     // Nothing is left to do for the case. Calls `settle` for every case that is over and before which all are, in their
     // order, one at a time; after it the case is gone. Once it has thrown, no case is settled any more.
     template <class Settle>
-    void end(CaseOnItsWay& ended, const Settle& settle) {
+    void end(PendingCase& ended, const Settle& settle) {
         change([&] { ended.over = true; });
         const std::lock_guard<std::mutex> one_at_a_time(settling_);
-        while (CaseOnItsWay* const first = settles_ ? first_if_over() : nullptr) {
+        while (PendingCase* const first = settles_ ? first_if_over() : nullptr) {
             settles_ = false;
             settle(*first);
             settles_ = true;
@@ -100,15 +100,15 @@ public:
 
 private:
     int added() const { return first_ + static_cast<int>(cases_.size()); }
-    CaseOnItsWay* first_if_over() {
+    PendingCase* first_if_over() {
         const auto locked = lock();
         return cases_.empty() || !cases_.front()->over ? nullptr : cases_.front().get();
     }
 
     const int most_;
     std::mutex settling_;
-    bool settles_ = true;                             // no: it has thrown
-    std::deque<std::unique_ptr<CaseOnItsWay>> cases_; // from number first_ on
+    bool settles_ = true;                            // no: it has thrown
+    std::deque<std::unique_ptr<PendingCase>> cases_; // from number first_ on
     int first_ = 0;
     bool closed_ = false;
 };
@@ -142,7 +142,7 @@ bool breaks_the_run(const std::exception_ptr& error) {
 class Conveyor::Threads {
 public:
     Threads(RunCases& cases, ConveyorSetup setup)
-        : cases_(cases), setup_(std::move(setup)), pen_(setup_.timeline, "main"), memory_(setup_.plan),
+        : cases_(cases), setup_(std::move(setup)), recorder_(setup_.timeline, "main"), memory_(setup_.plan),
           line_(kMostOpen), ring_(setup_.plan.ring_buffers), failure_([this] { stop(); }),
           copied_by_(static_cast<size_t>(setup_.plan.ring_buffers)) {}
 
@@ -174,7 +174,7 @@ public:
 
     void finish() {
         for (const auto& [device, engine] : engines_) engine->finish();
-        pen_.time(Stage::release, 0, [&] { engines_.clear(); });
+        recorder_.time(Stage::release, 0, [&] { engines_.clear(); });
     }
 
 private:
@@ -183,7 +183,7 @@ private:
         waiting_for_engine_ = false;
         ring_.stop();
         parts_.stop();
-        line_.stop([](const CaseOnItsWay& waiting) {
+        line_.stop([](const PendingCase& waiting) {
             if (waiting.run.input != nullptr) waiting.run.input->give_up();
         });
         cases_.give_up();
@@ -192,7 +192,7 @@ private:
     // Does something for a case. What it throws is the case's failure, and ends the run only where no other case could
     // be computed either.
     template <class Work>
-    void guard(CaseOnItsWay& for_case, const Work& work) {
+    void guard(PendingCase& for_case, const Work& work) {
         try {
             work();
         } catch (const Stopped&) {
@@ -207,17 +207,17 @@ private:
 
     // ---- Opening
 
-    void open_cases(const Pen& pen) {
+    void open_cases(const SpanRecorder& recorder) {
         for (int number = 0; line_.wait_for_room(); ++number) {
             RunCase* const opened = cases_.next();
             if (opened == nullptr) break;
-            add(std::make_unique<CaseOnItsWay>(*opened, number), pen);
+            add(std::make_unique<PendingCase>(*opened, number), recorder);
         }
         line_.close();
         ring_.close();
     }
 
-    void add(std::unique_ptr<CaseOnItsWay> added, const Pen& pen) {
+    void add(std::unique_ptr<PendingCase> added, const SpanRecorder& recorder) {
         PiecesOfCase pieces = {0, 1, false};
         if (!added->failed) {
             const CaseReader& input = *added->run.input;
@@ -231,16 +231,16 @@ private:
         }
         ring_.add(pieces);
         parts_.hold(added->number);
-        CaseOnItsWay& here = *added;
+        PendingCase& here = *added;
         line_.add(std::move(added));
         // The first one's by a writer, which has time before the engine is there.
         if (here.number > 0 && !here.failed)
-            guard(here, [&] { pen.time(Stage::prepare, 0, [&] { reserve_output(here); }); });
+            guard(here, [&] { recorder.time(Stage::prepare, 0, [&] { reserve_output(here); }); });
         end_if_done(here, end_of_case(here.number));
     }
 
     // Not for a pipe's header alone, which may claim anything; nor for a part, which others write beside.
-    static bool reserve_output(const CaseOnItsWay& of) {
+    static bool reserve_output(const PendingCase& of) {
         const bool size_known = of.run.input->size_checked() && of.run.part == nullptr;
         if (size_known) of.run.output->reserve(of.problem.file_bytes(of.problem.operation->outputs));
         if (size_known && of.run.lse != nullptr) of.run.lse->reserve(lse_bytes(of.problem.output_rows()));
@@ -253,33 +253,33 @@ private:
 
     // A reader's error goes with its piece, so that of several flaws in a file always the same one is named.
     void read_pieces(int reader) {
-        const Pen pen(setup_.timeline, "reader " + std::to_string(reader));
+        const SpanRecorder recorder(setup_.timeline, "reader " + std::to_string(reader));
         std::vector<float> widened;
         while (const std::optional<StagedPiece> staged = ring_.take()) {
             try {
-                ring_.filled(*staged, read_piece(*staged, widened, pen));
+                ring_.filled(*staged, read_piece(*staged, widened, recorder));
             } catch (...) {
                 ring_.failed(*staged, std::current_exception());
             }
         }
     }
 
-    Findings read_piece(const StagedPiece& staged, std::vector<float>& widened, const Pen& pen) {
+    Findings read_piece(const StagedPiece& staged, std::vector<float>& widened, const SpanRecorder& recorder) {
         const int buffer = ring_.buffer_of(staged);
         Engine* const used_before = copied_by_[static_cast<size_t>(buffer)];
         if (used_before != nullptr) used_before->wait_until_copied(buffer);
-        const CaseOnItsWay& from = *line_.wait(staged.of);
+        const PendingCase& from = *line_.wait(staged.of);
         unsigned char* const data = memory_.ring_buffer(buffer, from.plan.piece_bytes);
         const int64_t first = staged.piece * from.plan.piece_rows;
         const int64_t rows = std::min(from.plan.piece_rows, from.problem.input_rows() - first);
         const size_t bytes = static_cast<size_t>(rows) * from.problem.stored_row_bytes();
-        pen.time(Stage::read, bytes, [&] { read_rows(from, first, rows, data); });
-        return pen.time(Stage::check, bytes, [&] {
+        recorder.time(Stage::read, bytes, [&] { read_rows(from, first, rows, data); });
+        return recorder.time(Stage::check, bytes, [&] {
             return from.domain->examine(*from.part, first, rows, as_floats(from.problem, rows, data, widened));
         });
     }
 
-    static void read_rows(const CaseOnItsWay& from, int64_t first, int64_t rows, unsigned char* data) {
+    static void read_rows(const PendingCase& from, int64_t first, int64_t rows, unsigned char* data) {
         const size_t row_bytes = from.problem.stored_row_bytes();
         from.part->each_stretch(
             from.problem.operation->inputs, first, rows, [&](int64_t own, int64_t at, int64_t count) {
@@ -300,7 +300,7 @@ private:
     // ---- Feeding the engine
 
     void feed_cases() {
-        CaseOnItsWay* fed = nullptr;
+        PendingCase* fed = nullptr;
         for (int number = 0; (fed = line_.wait(number)) != nullptr; ++number) {
             if (!fed->failed) guard(*fed, [&] { begin(*fed); });
             waiting_for_engine_ = false;
@@ -315,7 +315,7 @@ private:
         parts_.close();
     }
 
-    void begin(CaseOnItsWay& fed) {
+    void begin(PendingCase& fed) {
         const EngineRequest request = request_for(fed);
         const EngineMaker chosen = setup_.choose_engine(request);
         const auto all_fetched = [this] { parts_.wait_all_fetched(); };
@@ -334,7 +334,7 @@ private:
         case_in_slot_.resize(static_cast<size_t>(fed.engine->slots()), -1);
     }
 
-    EngineRequest request_for(const CaseOnItsWay& fed) const {
+    EngineRequest request_for(const PendingCase& fed) const {
         return {fed.run.input->path(),
                 fed.problem,
                 setup_.many,
@@ -344,11 +344,11 @@ private:
                 setup_.plan.ring_buffers,
                 setup_.plan.writers,
                 setup_.timeline,
-                pen_};
+                recorder_};
     }
 
     // Cut where chunks end.
-    void feed(CaseOnItsWay& fed, const FilledPiece& filled) {
+    void feed(PendingCase& fed, const FilledPiece& filled) {
         if (filled.error) std::rethrow_exception(filled.error);
         fed.domain->join(filled.findings);
         const int64_t first = filled.staged.piece * fed.plan.piece_rows;
@@ -371,18 +371,18 @@ private:
         }
     }
 
-    static int slot_of(const CaseOnItsWay& fed, int64_t chunk) {
+    static int slot_of(const PendingCase& fed, int64_t chunk) {
         return static_cast<int>((fed.first_slot + chunk) % fed.engine->slots());
     }
 
     // Rows of a case may lie where output of the case before is.
-    void wait_for_another_case(const CaseOnItsWay& fed, int slot) {
+    void wait_for_another_case(const PendingCase& fed, int slot) {
         int& in_slot = case_in_slot_[static_cast<size_t>(slot)];
         if (in_slot != fed.number) parts_.wait_fetched(slot);
         in_slot = fed.number;
     }
 
-    void compute(CaseOnItsWay& fed, int64_t chunk) {
+    void compute(PendingCase& fed, int64_t chunk) {
         Engine& engine = *fed.engine;
         const int slot = slot_of(fed, chunk);
         const int64_t first_batch = chunk * engine.chunk_batches();
@@ -400,7 +400,7 @@ private:
         }
     }
 
-    void push_parts(const CaseOnItsWay& fed, const OutputPart& rows) {
+    void push_parts(const PendingCase& fed, const OutputPart& rows) {
         OutputPart part = rows;
         for (int64_t done = 0; done < rows.rows; done += fed.plan.part_rows) {
             part.slot_row = rows.slot_row + done;
@@ -413,32 +413,32 @@ private:
     // ---- Writing
 
     void write_parts(int writer) {
-        const Pen pen(setup_.timeline, "writer " + std::to_string(writer));
+        const SpanRecorder recorder(setup_.timeline, "writer " + std::to_string(writer));
         const size_t usual_bytes = setup_.plan.part_bytes;
         unsigned char* const staging = memory_.writer_buffer(writer, usual_bytes);
         touch(staging, std::min(usual_bytes, kMostTouched));
         // One of the writers does it; the others wait, or zeros might come after what was computed.
-        std::call_once(prepared_, [&] { failure_.guard([&] { prepare_first_output(staging, pen); }); });
+        std::call_once(prepared_, [&] { failure_.guard([&] { prepare_first_output(staging, recorder); }); });
         while (const std::optional<OutputPart> part = parts_.pop()) {
-            CaseOnItsWay& of = *line_.wait(part->of);
-            if (part->rows > 0) write_part(of, *part, writer, pen);
+            PendingCase& of = *line_.wait(part->of);
+            if (part->rows > 0) write_part(of, *part, writer, recorder);
             end_if_done(of, *part);
         }
     }
 
-    void end_if_done(CaseOnItsWay& of, const OutputPart& part) {
-        if (parts_.done(part)) line_.end(of, [this](CaseOnItsWay& over) { cases_.settled(over.run); });
+    void end_if_done(PendingCase& of, const OutputPart& part) {
+        if (parts_.done(part)) line_.end(of, [this](PendingCase& over) { cases_.settled(over.run); });
     }
 
     // While the engine is made there is nothing to write yet, but the output's pages can be made: writing over pages
     // that are there is half again as fast.
-    void prepare_first_output(const unsigned char* zeros, const Pen& pen) {
-        CaseOnItsWay* const first = line_.wait(0);
+    void prepare_first_output(const unsigned char* zeros, const SpanRecorder& recorder) {
+        PendingCase* const first = line_.wait(0);
         if (first == nullptr || first->failed) return;
-        guard(*first, [&] { pen.time(Stage::prepare, 0, [&] { prepare_output(*first, zeros); }); });
+        guard(*first, [&] { recorder.time(Stage::prepare, 0, [&] { prepare_output(*first, zeros); }); });
     }
 
-    void prepare_output(const CaseOnItsWay& of, const unsigned char* zeros) {
+    void prepare_output(const PendingCase& of, const unsigned char* zeros) {
         OutputFile& output = *of.run.output;
         if (!reserve_output(of) || !output.random_access()) return;
         const size_t most = std::min(of.problem.file_bytes(of.problem.operation->outputs), kMostPrepared);
@@ -447,7 +447,7 @@ private:
             output.write_at(at, zeros, std::min(step, most - at));
     }
 
-    void write_part(CaseOnItsWay& of, const OutputPart& part, int writer, const Pen& pen) {
+    void write_part(PendingCase& of, const OutputPart& part, int writer, const SpanRecorder& recorder) {
         bool in_slot = true; // are its rows
         if (!of.failed)
             guard(of, [&] {
@@ -458,9 +458,9 @@ private:
                     of.engine->fetch({part.slot, part.slot_row, part.rows, staging, writer, statistics});
                 in_slot = data != staging;
                 if (!in_slot) parts_.fetched(part.slot);
-                refuse_beyond(of, part, data, pen);
-                write_rows(of, part, data, pen);
-                if (statistics != nullptr) write_logsumexps(of, part, statistics, pen);
+                refuse_beyond(of, part, data, recorder);
+                write_rows(of, part, data, recorder);
+                if (statistics != nullptr) write_logsumexps(of, part, statistics, recorder);
             });
         if (in_slot) parts_.fetched(part.slot);
     }
@@ -471,25 +471,27 @@ private:
     }
 
     // Throws Error (bad_data) where an output is infinite.
-    void refuse_beyond(const CaseOnItsWay& of, const OutputPart& part, const void* data, const Pen& pen) const {
+    void refuse_beyond(const PendingCase& of, const OutputPart& part, const void* data,
+                       const SpanRecorder& recorder) const {
         const Contract& contract = *setup_.options.contract;
         if (!outputs_may_overflow(contract, of.problem)) return;
-        pen.time(Stage::write, 0, [&] {
+        recorder.time(Stage::write, 0, [&] {
             refuse_infinite(contract, of.problem, of.run.input->path(), data, of.problem.floats_in(part.rows));
         });
     }
 
     // Calls use(first, at, rows) for each stretch of the part's rows that is one in the file too.
     template <class Use>
-    static void each_stretch(const CaseOnItsWay& of, const OutputPart& part, const Use& use) {
+    static void each_stretch(const PendingCase& of, const OutputPart& part, const Use& use) {
         of.part->each_stretch(of.problem.operation->outputs, part.file_row, part.rows, use);
     }
 
-    static void write_rows(const CaseOnItsWay& of, const OutputPart& part, const void* data, const Pen& pen) {
+    static void write_rows(const PendingCase& of, const OutputPart& part, const void* data,
+                           const SpanRecorder& recorder) {
         const size_t row_bytes = of.problem.stored_row_bytes();
         const auto* const stored = static_cast<const unsigned char*>(data);
         OutputChecksums* const checksums = of.run.checksums;
-        pen.time(Stage::write, static_cast<size_t>(part.rows) * row_bytes, [&] {
+        recorder.time(Stage::write, static_cast<size_t>(part.rows) * row_bytes, [&] {
             each_stretch(of, part, [&](int64_t first, int64_t at, int64_t rows) {
                 each_in_file(of.part->whole, of.part->whole.operation->outputs, at, rows,
                              stored + static_cast<size_t>(first - part.file_row) * row_bytes,
@@ -501,11 +503,11 @@ private:
         });
     }
 
-    void write_logsumexps(const CaseOnItsWay& of, const OutputPart& part, const RowStatistics* statistics,
-                          const Pen& pen) const {
+    void write_logsumexps(const PendingCase& of, const OutputPart& part, const RowStatistics* statistics,
+                          const SpanRecorder& recorder) const {
         const size_t bytes = lse_bytes(part.rows);
         OutputChecksums* const checksums = of.run.checksums;
-        pen.time(Stage::write, bytes, [&] {
+        recorder.time(Stage::write, bytes, [&] {
             std::vector<float> values(static_cast<size_t>(part.rows));
             logsumexps(*setup_.options.contract, of.problem, statistics, part.rows, values.data());
             each_stretch(of, part, [&](int64_t first, int64_t at, int64_t rows) {
@@ -525,7 +527,7 @@ private:
 
     RunCases& cases_;
     const ConveyorSetup setup_;
-    const Pen pen_; // of the calling thread
+    const SpanRecorder recorder_; // of the calling thread
     StagingMemory memory_;
     CaseLine line_;
     StagingRing ring_;

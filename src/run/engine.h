@@ -51,7 +51,7 @@ struct EngineRequest {
     int ring_buffers = 0;         // staging buffers for input
     int writers = 0;              // threads that fetch output
     Timeline* timeline = nullptr; // null: nobody wants to know
-    Pen pen;                      // of the thread that makes and feeds the engine
+    SpanRecorder recorder;        // of the thread that makes and feeds the engine
 };
 
 struct EngineFacts {

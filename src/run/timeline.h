@@ -81,10 +81,10 @@ private:
 };
 
 // Where a thread writes down what it does. Without a timeline it does nothing.
-class Pen {
+class SpanRecorder {
 public:
-    Pen() = default;
-    Pen(Timeline* timeline, const std::string& track) : timeline_(timeline) {
+    SpanRecorder() = default;
+    SpanRecorder(Timeline* timeline, const std::string& track) : timeline_(timeline) {
         if (timeline != nullptr) track_ = timeline->add_track(track, false);
     }
 
@@ -98,17 +98,18 @@ public:
 private:
     class Stroke {
     public:
-        Stroke(const Pen& pen, Stage stage, size_t bytes)
-            : pen_(pen), stage_(stage), bytes_(bytes), from_(pen.timeline_ != nullptr ? pen.timeline_->now() : 0) {}
+        Stroke(const SpanRecorder& recorder, Stage stage, size_t bytes)
+            : recorder_(recorder), stage_(stage), bytes_(bytes),
+              from_(recorder.timeline_ != nullptr ? recorder.timeline_->now() : 0) {}
         ~Stroke() {
-            if (pen_.timeline_ != nullptr)
-                pen_.timeline_->add({pen_.track_, stage_, from_, pen_.timeline_->now(), bytes_});
+            if (recorder_.timeline_ != nullptr)
+                recorder_.timeline_->add({recorder_.track_, stage_, from_, recorder_.timeline_->now(), bytes_});
         }
         Stroke(const Stroke&) = delete;
         Stroke& operator=(const Stroke&) = delete;
 
     private:
-        const Pen& pen_;
+        const SpanRecorder& recorder_;
         Stage stage_;
         size_t bytes_;
         double from_;

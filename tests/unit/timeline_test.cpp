@@ -22,11 +22,11 @@ TEST(Timeline, ABusyStageCountsOnceHoweverManyWorkInIt) {
     EXPECT_DOUBLE_EQ(summarise({}).overlap, 0.0);
 }
 
-TEST(Pen, WritesDownWhatItTimes) {
+TEST(SpanRecorder, WritesDownWhatItTimes) {
     Timeline timeline;
-    const Pen pen(&timeline, "reader 0");
-    EXPECT_EQ(pen.time(Stage::check, 12, [] { return 5; }), 5);
-    EXPECT_THROW(pen.time(Stage::read, 1, [] { throw 1; }), int);
+    const SpanRecorder recorder(&timeline, "reader 0");
+    EXPECT_EQ(recorder.time(Stage::check, 12, [] { return 5; }), 5);
+    EXPECT_THROW(recorder.time(Stage::read, 1, [] { throw 1; }), int);
     ASSERT_EQ(timeline.spans().size(), 2u);
     EXPECT_EQ(timeline.spans()[0].stage, Stage::check);
     EXPECT_EQ(timeline.spans()[0].bytes, 12u);
@@ -41,8 +41,8 @@ TEST(Timeline, TakesSpansFromSeveralThreads) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i)
         threads.emplace_back([&timeline, i] {
-            const Pen pen(&timeline, "thread " + std::to_string(i));
-            for (int j = 0; j < 100; ++j) pen.time(Stage::write, 1, [] {});
+            const SpanRecorder recorder(&timeline, "thread " + std::to_string(i));
+            for (int j = 0; j < 100; ++j) recorder.time(Stage::write, 1, [] {});
         });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(timeline.tracks().size(), 4u);

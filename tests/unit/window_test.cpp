@@ -12,7 +12,7 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Cpu, Window, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
 
 TEST(WindowRule, HidesAllButTheLastKeys) {
-    const Sight sight = sight_of(Mask::causal, 5, 4, 2);
+    const VisibleKeys sight = sight_of(Mask::causal, 5, 4, 2);
     for (int64_t query = 0; query < 5; ++query) EXPECT_EQ(sight.from(query), std::max<int64_t>(query - 2, 0)) << query;
     EXPECT_EQ(sight_of(Mask::causal, 1, 100).from(0), 0);
     EXPECT_EQ(sight_of(Mask::causal, 1, 100, 101).from(0), 0);

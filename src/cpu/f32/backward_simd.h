@@ -154,14 +154,14 @@ struct Backward {
     }
 
     // In a panel from key `first` on, what the rows do not see becomes +0, whatever its weight was.
-    static void hide(const Sight& sight, int64_t rows, int64_t first, float* pairs) {
+    static void hide(const VisibleKeys& sight, int64_t rows, int64_t first, float* pairs) {
         for (int64_t row = 0; row < rows; ++row)
             for (int64_t lane = sight.of(row) > first ? sight.of(row) - first : 0; lane < kLanes; ++lane)
                 pairs[row * kLanes + lane] = 0.0f;
     }
 
     // How many panels of a tile somebody among the first `rows` sees.
-    static int64_t panels_seen(const Sight& sight, int64_t rows, int64_t first_key) {
+    static int64_t panels_seen(const VisibleKeys& sight, int64_t rows, int64_t first_key) {
         const int64_t seen = sight.of(rows - 1) - first_key;
         return seen <= 0 ? 0 : parts(least(seen, kTileKeys), kLanes);
     }
@@ -211,7 +211,7 @@ struct Backward {
 
     static void weigh_seen(const GradientRows& block, const Workspace& w, int64_t row, int64_t rows, int64_t first_key,
                            const Pairs& pairs) {
-        const Sight sight = block.sight.from(row);
+        const VisibleKeys sight = block.sight.from(row);
         weigh(w.rows + row, w.D + row, rows, block.scale, pairs.p, pairs.ds);
         if (sight.of(0) >= first_key + kLanes) return;
         hide(sight, rows, first_key, pairs.p);

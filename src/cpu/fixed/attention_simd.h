@@ -193,9 +193,9 @@ struct FixedAttention : DigitTiles<Rules, V> {
     static constexpr int kRound = 2 * fixed::kLanes; // keys after which the same lanes come again
 
     // Keys [first, first + kDepth) of a tile.
-    template <bool kCut, class Sight, class Counts>
+    template <bool kCut, class VisibleKeys, class Counts>
     static HW4_INLINE void weigh_step(const int32_t* x, int first, const Weighing& by, uint8_t* p, LaneSums& sums,
-                                      Sight seen, Counts counts) {
+                                      VisibleKeys seen, Counts counts) {
         constexpr int kTogether = kDepth < kRound ? kDepth : kRound;
         static_assert(kTogether % V::kWeightsAtOnce == 0);
         for (int from = 0; from < kDepth; from += kTogether) {
@@ -215,8 +215,8 @@ struct FixedAttention : DigitTiles<Rules, V> {
     }
 
     // Scores to the digits of weights; returns the weights' sums.
-    template <bool kCut, class Sight>
-    static HW4_INLINE LaneSums weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p, Sight seen) {
+    template <bool kCut, class VisibleKeys>
+    static HW4_INLINE LaneSums weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p, VisibleKeys seen) {
         constexpr int kTogether = kRound > kDepth ? kRound : kDepth;
         static_assert(kTogether % kDepth == 0 && kTogether % kRound == 0);
         LaneSums sums{{I(0), I(0), I(0), I(0)}};

@@ -47,7 +47,7 @@ struct ForwardArgs {
     Heads<float> out;
     int64_t queries; // of a unit
     int64_t keys;
-    Sight sight;
+    VisibleKeys sight;
     RowStatistics* statistics;  // [unit][query]; null: they are not asked for
     int64_t statistics_unit;    // from one unit to the next
     uint32_t units;             // heads of all batches
@@ -60,14 +60,14 @@ struct ForwardArgs {
     HW4_INLINE bool is_narrow() const { return element != Element::float32; }
 
     // Writes a row's statistics where the launch asks for them.
-    HW4_INLINE void tell(uint32_t unit, int64_t query, const RowStatistics& row) const {
+    HW4_INLINE void store_statistics(uint32_t unit, int64_t query, const RowStatistics& row) const {
         if (statistics != nullptr) statistics[unit * statistics_unit + query] = row.l > 0 ? row : RowStatistics{};
     }
 
     // The part of all pairs of a query and a key in which the query sees the key.
     double seen_share() const {
         if (sight.more == 0) return 1;
-        const auto pairs = [this](const Sight& keys_seen) {
+        const auto pairs = [this](const VisibleKeys& keys_seen) {
             const auto first = static_cast<double>(keys_seen.first < 1 ? 1 : keys_seen.first);
             const auto last = static_cast<double>(keys_seen.of(queries - 1));
             const double seeing = last < first ? 0 : last - first + 1;

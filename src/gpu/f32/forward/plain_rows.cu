@@ -75,7 +75,7 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
     }
 
     const float l = closed_lanes(lane_sum);
-    if (lane == 0) args.tell(unit, row, {reference.M, reference.origin, l});
+    if (lane == 0) args.store_statistics(unit, row, {reference.M, reference.origin, l});
     float* out = m.out + static_cast<size_t>(row) * args.out.row;
 #pragma unroll
     for (int chunk = 0; chunk < kMaxChunks; ++chunk)

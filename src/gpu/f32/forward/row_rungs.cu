@@ -280,7 +280,7 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
     const float l = closed_lanes(lane_sum);
     const LaneColumns out = lane_columns(args, m.out, first_row + warp, lane);
     if (lane == 0 && first_row + warp < args.queries)
-        args.tell(unit, first_row + warp, {reference.M, reference.origin, l});
+        args.store_statistics(unit, first_row + warp, {reference.M, reference.origin, l});
 #pragma unroll T::kChunkUnroll
     for (int chunk = 0; chunk < T::kChunks; ++chunk)
         if (out.exists(chunk)) out.at(chunk) = seen > 0 ? result(output.total(chunk), 1.0f / l) : 0.0f;

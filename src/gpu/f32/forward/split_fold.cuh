@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
         if (lane == 0) {
             memory.inverse = l > 0 ? 1.0f / l : 0.0f;
             const RowState& last = args.scratch.last_states[block * kRows + row];
-            if (blockIdx.z == 0) tell(args, place, {last.M, last.origin, l});
+            if (blockIdx.z == 0) store_statistics(args, place, {last.M, last.origin, l});
         }
     }
     __syncthreads();

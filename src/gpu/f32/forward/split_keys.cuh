@@ -567,7 +567,7 @@ private:
             if (lane_ == 0) {
                 memory_.inverse[index] = l > 0 ? 1.0f / l : 0.0f;
                 const RowPlace place = place_of(args_, unit, index, T::kRows);
-                if (place.exists) tell(args_, place, {row.reference.M, row.reference.origin, l});
+                if (place.exists) store_statistics(args_, place, {row.reference.M, row.reference.origin, l});
             }
         });
         __syncthreads();

@@ -249,7 +249,7 @@ __device__ __forceinline__ RowPlace place_of(const Args& args, const Unit& unit,
     return place;
 }
 
-__device__ __forceinline__ void tell(const Args& args, const RowPlace& place, const RowStatistics& row) {
+__device__ __forceinline__ void store_statistics(const Args& args, const RowPlace& place, const RowStatistics& row) {
     if (args.statistics == nullptr) return;
     const int64_t unit = int64_t{place.batch} * args.kv_heads * args.group + place.head;
     args.statistics[unit * args.statistics_unit + args.first_query + place.query] = row.l > 0 ? row : RowStatistics{};

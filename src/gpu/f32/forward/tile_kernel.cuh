@@ -124,8 +124,8 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
 // The references of the team's rows, where they are asked for: its first warp gives them, a lane for each row.
 // In a block measured by zero they are 0, which the launch has seen to.
 template <class T, bool kMasked>
-__device__ __forceinline__ void tell_references(const RowReferences<T>& references, const Position& at,
-                                                const Piece& piece, const ForwardArgs& args) {
+__device__ __forceinline__ void store_references(const RowReferences<T>& references, const Position& at,
+                                                 const Piece& piece, const ForwardArgs& args) {
     const int row = piece.first_row + at.warp / T::kTeam * kWarpRows + at.lane;
     if (at.warp % T::kTeam != 0 || row >= static_cast<int>(args.queries)) return;
     if (kMasked && args.sight.of(row) == 0) return; // it has none
@@ -164,7 +164,7 @@ __device__ __forceinline__ void finish(const Running<T>& running, const RowSums&
     if (args.statistics != nullptr) {
         if (at.warp % T::kTeam == 0 && at.across == 0)
             statistics = args.statistics + piece.unit * args.statistics_unit + team_row;
-        if (!by_zero) tell_references<T, kMasked>(references, at, piece, args);
+        if (!by_zero) store_references<T, kMasked>(references, at, piece, args);
     }
     store_result<T, Lanes, kMasked>(running.total, sums, at, team_row, at.warp % T::kTeam * T::kWarpColumns,
                                     matrices_of(args, piece.unit), statistics, args);

@@ -153,7 +153,8 @@ struct Group {
             const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: it sees no key, and its sums are 0
             if (row_in_group(row) >= where.rows) continue;
             if (threadIdx.x % 4 == 0)
-                args.tell(where.unit, where.first + row_in_group(row), {running.reference[row].value(), 0.0f, l});
+                args.store_statistics(where.unit, where.first + row_in_group(row),
+                                      {running.reference[row].value(), 0.0f, l});
             running.store(row, FloatRow{static_cast<float*>(where.output<ThreeDigits>(args, row_in_group(row)))},
                           args.dim, inverse, scale);
         }

@@ -317,7 +317,7 @@ __device__ __forceinline__ void prepare_half(const PrepareArgs& args, const Half
 
 // So many of a head's halves of tiles are ready, when all of the team have come here.
 template <int kThreads>
-__device__ __forceinline__ void tell(const PrepareArgs& args, uint32_t head, uint32_t halves) {
+__device__ __forceinline__ void announce(const PrepareArgs& args, uint32_t head, uint32_t halves) {
     if (thread_of_team<kThreads>() == 0) add_release(args.ready + head, halves);
 }
 
@@ -350,7 +350,7 @@ __global__ void __launch_bounds__(kThreadsFor<Rules, kDim>, kBlocksFor<Rules, kD
     prepare_half(args, half, rows, *reinterpret_cast<PrepareMemory<Rules, kDim>*>(prepare_memory));
     if (args.ready == nullptr) return;
     __syncthreads();
-    tell<kThreadsFor<Rules, kDim>>(args, half.head, 1);
+    announce<kThreadsFor<Rules, kDim>>(args, half.head, 1);
 }
 
 // A block to a multiprocessor, with no room there for one of the next kernel. Its teams take a tile of K and one of V
@@ -392,7 +392,7 @@ __global__ void __launch_bounds__(kTeamsBeside<Rules, kDim, Stored>* kThreadsFor
             sync_team<Rows::kThreads>();
             ++untold;
             if (next != at + 1 || coming.head != now.head) {
-                tell<Rows::kThreads>(args, now.head, untold);
+                announce<Rows::kThreads>(args, now.head, untold);
                 untold = 0;
             }
         }
@@ -401,7 +401,7 @@ __global__ void __launch_bounds__(kTeamsBeside<Rules, kDim, Stored>* kThreadsFor
         now = coming;
         rows.template take<ElementType>(memory.next);
     }
-    if (untold > 0) tell<Rows::kThreads>(args, now.head, untold);
+    if (untold > 0) announce<Rows::kThreads>(args, now.head, untold);
     wait_for_kernel_before();
 }
 

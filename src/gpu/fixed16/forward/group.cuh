@@ -116,7 +116,8 @@ struct PairGroup {
             const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: it sees no key, and its sums are 0
             if (row_in_group(row) >= where.rows) continue;
             if (threadIdx.x % 4 == 0)
-                args.tell(where.unit, where.first + row_in_group(row), {running.reference[row].held, 0.0f, l});
+                args.store_statistics(where.unit, where.first + row_in_group(row),
+                                      {running.reference[row].held, 0.0f, l});
             void* const to = where.output<TwoDigits>(args, row_in_group(row));
             if (args.is_narrow())
                 running.store(row, NarrowRow{static_cast<uint16_t*>(to), args.element}, args.dim, inverse, scale);

@@ -30,8 +30,8 @@ struct Args {
     int64_t queries = 1;
     int64_t keys = 1;
     int64_t dim = 1;
-    float log2_scale = 1; // the factor of scores as exponents of 2
-    Sight sight{1, 0};    // of the queries, from the first on
+    float log2_scale = 1;    // the factor of scores as exponents of 2
+    VisibleKeys sight{1, 0}; // of the queries, from the first on
     Operand q;
     Operand k;
     Operand v;
