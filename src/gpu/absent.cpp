@@ -1,4 +1,4 @@
-// The GPU engine of a build without nvcc: it says that it is not there.
+// The GPU engine of a build without nvcc: it reports that there is no GPU code.
 #include "src/gpu/engine.h"
 
 namespace hw4::gpu {

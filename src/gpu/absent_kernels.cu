@@ -1,4 +1,4 @@
-// The kernels that make run leaves out: they take more processor time to compile than all others.
+// Stubs for the kernels that make run leaves out: they take more processor time to compile than all others.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

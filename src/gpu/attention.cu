@@ -1,4 +1,4 @@
-// The seam between a launch and the kernels: which kernel takes a problem, what it needs for it, and a launch with
+// Between a launch and the kernels: which kernel takes a problem, what it needs for the problem, and launches with
 // tensors of any element.
 #include <algorithm>
 
@@ -9,8 +9,8 @@
 namespace hw4::gpu {
 namespace {
 
-// A launch of a kernel that takes other elements, or rows of more columns, than the tensors have: they stand converted
-// at the beginning of the scratch memory, one after the other, and what the kernel itself needs after them.
+// A launch of a kernel that takes other elements, or rows of more columns, than the tensors have: the converted tensors
+// are at the beginning of the scratch memory, one after the other, and the kernel's own scratch memory follows.
 class Conversion {
 public:
     Conversion(const Kernel& kernel, const Problem& problem)
@@ -23,7 +23,7 @@ public:
     }
 
     bool is_needed() const { return is_needed_; }
-    // As the kernel sees it.
+    // The problem that the kernel gets.
     const Problem& problem() const { return problem_; }
 
     size_t bytes() const {
@@ -39,7 +39,7 @@ public:
         Launch inner = asked;
         inner.problem = problem_;
         auto* at = static_cast<unsigned char*>(asked.scratch);
-        // The tensor's place in scratch memory, and its rows as a list for convert_rows().
+        // The tensor's place in scratch memory, and the conversion of its rows for convert_rows().
         const auto place = [&](const Operand& operand, const Tensor& tensor, Tensor& converted) {
             const bool of_queries = operand.rows == Rows::of_queries;
             const int64_t rows = of_queries ? asked.queries() : problem_.head_rows(operand);
@@ -106,7 +106,7 @@ private:
     bool is_needed_;
 };
 
-// Every tensor of the launch has the launch's element, and rows that begin at multiples of so many elements.
+// Throws unless every tensor has the launch's element, and rows that begin at multiples of `elements`.
 void require_tensors(const Kernel& kernel, const Launch& launch, int64_t elements) {
     const size_t bytes = static_cast<size_t>(elements) * bytes_of(launch.problem.element);
     const auto require = [&](const Operand& operand, const Tensor& tensor) {
@@ -131,8 +131,8 @@ void require_tensors(const Kernel& kernel, const Launch& launch, int64_t element
 // "7.5"
 std::string capability(int arch) { return std::to_string(arch / 10) + "." + std::to_string(arch % 10); }
 
-// What the kernel needs and the problem or the card has not, whatever the plan is; for a sentence that begins with the
-// kernel. Empty: nothing.
+// What the kernel needs but the problem or the GPU lacks, for any plan; for a sentence that begins with the kernel.
+// Empty: nothing.
 std::string lacking(const Kernel& kernel, const Problem& problem, const Device& device) {
     const Needs& needs = kernel.needs;
     const Problem whole = problem.of_operation(whole_of(*problem.operation));

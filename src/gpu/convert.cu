@@ -1,8 +1,8 @@
-// convert_rows: between float32, bf16 and fp16, on the way to a kernel that takes another element, and back.
+// convert_rows: converts between float32, bf16 and fp16 for a kernel that takes another element, and back.
 //
 // Idea      A thread takes 8 columns at a time: 16 bytes of 16-bit numbers, 32 of floats.
-// Who       A block for some rows of one head of one tensor.
-// Limits    Memory: 6 bytes a number.
+// Who       A block converts some rows of one head of one tensor.
+// Limits    Memory: 6 bytes per number.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -22,13 +22,13 @@ struct Part {
     RowsOfHeads all;
     uint32_t rows_of_block;
     uint32_t blocks_of_head;
-    bool from_pieces; // rows are read, and written, 16 bytes at a time
+    bool from_pieces; // rows are read, and with to_pieces written, 16 bytes at a time
     bool to_pieces;
 };
 
 struct ConvertArgs {
     Part parts[kMostConverted];
-    int64_t blocks; // of all parts; a grid may have fewer, whose blocks take several
+    int64_t blocks; // of all parts; a grid may have fewer blocks, which then take several each
 };
 
 __device__ __forceinline__ float number_at(const uint16_t* at, bool bf16) {
@@ -38,7 +38,7 @@ __device__ __forceinline__ uint16_t bits_of_number(float x, bool bf16) {
     return bf16 ? __bfloat16_as_ushort(__float2bfloat16_rn(x)) : __half_as_ushort(__float2half_rn(x));
 }
 
-// Columns of a row from `first` on, zeros where there are none.
+// Columns of a row from `first` on, zeros where there are no columns.
 __device__ __forceinline__ void load_piece(float (&x)[kPiece], const unsigned char* row, Element element, int first,
                                            int columns, bool whole) {
     const bool bf16 = element == Element::bf16;

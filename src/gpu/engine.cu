@@ -1,5 +1,5 @@
-// The GPU engine: a stream for each slot, in which a chunk is copied in and computed, and one for each writer, in which
-// output is copied out; the chunks of different slots overlap.
+// The GPU engine: a stream for each slot, for copying a chunk in and computing it, and one for each writer, for copying
+// output out; the chunks of different slots overlap.
 #include "src/gpu/engine.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 namespace hw4::gpu {
 namespace {
 
-// How a chunk of a case lies in its slot: rows as the file has them, first the input's, then the output's, then the
-// statistics of the output's rows where they are asked for, then the lengths of the batches where they have some.
+// The layout of a chunk in its slot: rows as in the file, first the input's, then the output's, then the statistics of
+// the output's rows if they are wanted, then the lengths of the batches if there are any.
 class SlotLayout {
 public:
     SlotLayout(const Problem& problem, Copies copies, int64_t batches, bool statistics)
@@ -38,16 +38,16 @@ public:
     // Elements from one row to the next.
     size_t stride() const { return pitch_bytes_ / bytes_of(element_); }
 
-    // In a slot that begins there.
+    // In a slot that begins at `slot`.
     void* input(void* slot) const { return rows_in(slot).row(0); }
     void* output(void* slot) const { return rows_in(slot).row(input_rows_); }
-    // Null where they are not asked for.
+    // Null if statistics are not wanted.
     RowStatistics* statistics(void* slot) const {
         if (statistics_bytes_ == 0) return nullptr;
         return static_cast<RowStatistics*>(rows_in(slot).row(input_rows_ + output_rows_));
     }
 
-    // Behind everything else. Null where all batches have all keys.
+    // Behind everything else. Null if all batches have all keys.
     int32_t* lengths(void* slot) const {
         if (length_bytes_ == 0) return nullptr;
         auto* const rows_end = static_cast<unsigned char*>(rows_in(slot).row(input_rows_ + output_rows_));
@@ -67,9 +67,9 @@ public:
     }
 
 private:
-    static constexpr size_t kBoundary = 16; // bytes, where kernels want matrices to start
+    static constexpr size_t kBoundary = 16; // bytes; kernels need matrices to start at multiples of it
 
-    // So many packed rows end at a boundary.
+    // Rounds a number of packed rows up so that they end at a boundary.
     size_t aligned(size_t rows) const {
         const size_t together = kBoundary / bytes_of(element_);
         return (rows + together - 1) / together * together;
@@ -87,7 +87,7 @@ private:
     size_t length_bytes_;
 };
 
-// The plainest kernel of the contract, which says why no other can either; null when this build has none.
+// The simplest kernel of the contract; its reason to refuse a problem is reported. Null if this build has none.
 const Kernel* first_kernel(const Operation& operation, const Contract& contract) {
     const std::vector<Kernel> list = kernels_of(contract, operation);
     return list.empty() ? nullptr : find_kernel(list.front().name);
@@ -103,7 +103,7 @@ std::string unsupported_reason_on(const Device& device, const Problem& problem, 
                : "there is no kernel '" + name + "'";
 }
 
-// The kernel of a run whose largest launch is `launch`.
+// The kernel of a run; `launch` is its largest launch.
 Kernel kernel_for(const EngineRequest& request, const Problem& launch, const Device& device) {
     const std::string& name = request.options.kernel;
     const Contract& contract = *request.options.contract;
@@ -118,10 +118,10 @@ Kernel kernel_for(const EngineRequest& request, const Problem& launch, const Dev
     return kernel;
 }
 
-// How a case is cut into launches, by which kernel, and how it lies in memory: what follows from how many batches a
-// slot holds.
+// How a case is cut into launches, which kernel computes it, and its layout in memory: all this follows from the number
+// of batches in a slot.
 struct CasePlan {
-    // `spare`: with a stream for whatever case may follow.
+    // `spare`: with streams for cases that may follow.
     CasePlan(const EngineRequest& request, const Device& device, const SlotPlan& plan, bool spare,
              size_t scratch_budget)
         : problem(request.problem), slots(plan),
@@ -135,7 +135,7 @@ struct CasePlan {
     }
 
     int slices() const { return static_cast<int>((problem.queries + queries_at_once - 1) / queries_at_once); }
-    // Which completes that row of a slot's output.
+    // The slice that completes that row of a slot's output.
     int slice_of(int64_t row) const { return slices() == 1 ? 0 : static_cast<int>(row / queries_at_once); }
     size_t bytes_of(int64_t rows) const { return static_cast<size_t>(rows) * problem.stored_row_bytes(); }
 
@@ -143,11 +143,11 @@ struct CasePlan {
     SlotPlan slots;
     SlotLayout layout;
     int64_t queries_at_once; // of a batch
-    int streams;             // one for each slot; as many as asked for with spare ones, or where batches are split
+    int streams;             // one for each slot; as many as options.streams with spare ones, or if batches are split
     Problem launch;          // the largest
     Kernel kernel;
-    size_t least_scratch; // of a launch
-    size_t scratch_bytes; // that a launch has
+    size_t least_scratch; // for a launch
+    size_t scratch_bytes; // for each launch
 };
 
 [[noreturn]] void fail_out_of_memory(const EngineRequest& request, const CasePlan& plan, const Error& error) {
@@ -162,11 +162,11 @@ struct CasePlan {
                                              " free: " + error.what());
 }
 
-// All that a run has on the GPU.
+// All memory of a run on the GPU.
 class DeviceMemory {
 public:
-    // Room for a case: as many slots as planned; where memory does not allow it, less scratch memory, then no spare
-    // streams, then smaller slots, then fewer. `synchronize` is called before anything moves.
+    // Memory for a case: as many slots as planned. If there is not enough memory: less scratch memory, then no spare
+    // streams, then smaller slots, then fewer. `synchronize` is called before any memory is replaced.
     std::shared_ptr<const CasePlan> make(const EngineRequest& request, const Device& device,
                                          const std::function<void()>& synchronize) {
         bool spare = request.more_follow;
@@ -194,12 +194,12 @@ public:
 
     int slots() const { return slots_.parts(); }
     void* slot(int index) const { return slots_.part(index); }
-    // The kernel's, for each stream its own.
+    // The kernel's scratch memory, separate for each stream.
     void* scratch(int stream) const { return scratch_.part(stream); }
     size_t bytes() const { return slots_.bytes() + scratch_.bytes(); }
 
 private:
-    // Where other cases follow, a slot for each stream, so that they need not wait for one another.
+    // If other cases follow, a slot for each stream, so that they need not wait for one another.
     static int slot_count(const CasePlan& plan, const EngineRequest& request, bool spare) {
         return spare && plan.layout.bytes() <= kSlotDeviceBytes ? request.options.streams : plan.slots.slots;
     }
@@ -229,8 +229,8 @@ std::string arch_list() {
     return list + " compute_" + std::to_string(built.ptx);
 }
 
-// Before there is a context no call has an error of its own: whatever is wrong, the GPU is not to be had. But that it
-// is full, of other processes' memory, passes; some drivers call that busy.
+// Before there is a context, no call has an error of its own: any error means that the GPU cannot be used. But a GPU
+// that is full of other processes' memory is a temporary state; some drivers report it as busy.
 Unusable without_context(cudaError_t status) {
     const std::string reason = cudaGetErrorString(status);
     if (status == cudaErrorMemoryAllocation) return {reason, ExitCode::out_of_memory};
@@ -253,7 +253,7 @@ public:
         load_kernel();
     }
 
-    // A run that fails while chunks are in flight must not pull the memory from under them.
+    // If a run fails, the memory must not be freed while chunks are in flight.
     ~GpuEngine() override {
         for (const Stream& stream : streams_) HW4_CUDA_NOEXCEPT(cudaStreamSynchronize(stream.get()));
         for (const Stream& stream : out_streams_) HW4_CUDA_NOEXCEPT(cudaStreamSynchronize(stream.get()));
@@ -303,7 +303,7 @@ public:
         if (turn != work.slot) HW4_CUDA(cudaStreamWaitEvent(stream(turn), chunk.copied_in.get()));
         TimedWork& timed = chunk.of(work.slice);
         timed.begin(stream(turn));
-        if (work.slice == 0) // which has the slot's own stream
+        if (work.slice == 0) // slice 0 uses the slot's own stream
             HW4_CUDA(cudaEventRecord(chunk.copied_in.get(), stream(work.slot)));
         if (work.lengths != nullptr)
             HW4_CUDA(cudaMemcpyAsync(plan_->layout.lengths(memory_.slot(work.slot)), work.lengths,
@@ -314,12 +314,12 @@ public:
         ++chunk.computed;
     }
 
-    // In a stream of the writer's own: the slot's may have more to compute by now.
+    // In the writer's own stream: the slot's may have more to compute by now.
     const void* fetch(const RowsOut& rows) override {
         use_card();
         cudaStream_t out = out_streams_[static_cast<size_t>(rows.writer)].get();
         ChunkOfSlot& chunk = chunk_of(rows.slot);
-        const CasePlan& plan = *chunk.plan; // plan_ may be that of another case by now
+        const CasePlan& plan = *chunk.plan; // plan_ may belong to another case by now
         const int last_slice = plan.slice_of(rows.first_row + rows.rows - 1);
         HW4_CUDA(cudaStreamWaitEvent(out, chunk.of(last_slice).done()));
         TimedWork& copy = copies_out_[static_cast<size_t>(rows.writer)];
@@ -336,7 +336,7 @@ public:
     }
 
     EngineFacts facts() override {
-        if (device_name_.empty() && times_.wanted()) device_name_ = device_name(); // a slow question
+        if (device_name_.empty() && times_.wanted()) device_name_ = device_name(); // the query is slow
         EngineFacts facts;
         facts.device = "gpu";
         facts.device_name = device_name_;
@@ -356,7 +356,7 @@ public:
     }
 
 private:
-    // What is under way with the chunk in a slot.
+    // The state of the chunk in a slot.
     struct ChunkOfSlot {
         ChunkOfSlot() : copied_in(make_event(cudaEventDisableTiming)) {}
 
@@ -369,15 +369,15 @@ private:
         std::shared_ptr<const CasePlan> plan;
         Event copied_in;
         std::vector<TimedWork> kernels; // by slice
-        int computed = 0;               // slices that are not yet written down
+        int computed = 0;               // slices with times not yet added
     };
 
-    // Other threads call it; a thread uses the first card unless it is told otherwise.
+    // Called by other threads; a thread uses GPU 0 unless told otherwise.
     void use_card() const {
         if (card_ != 0) HW4_CUDA(cudaSetDevice(card_));
     }
 
-    // Those that no case needs are given back.
+    // Destroys the streams that no case needs.
     int used_streams() {
         if (!request_.more_follow) streams_.resize(static_cast<size_t>(plan_->streams));
         return static_cast<int>(streams_.size());
@@ -398,20 +398,20 @@ private:
 
     const Problem& problem() const { return request_.problem; }
     const SpanRecorder& recorder() const { return request_.recorder; }
-    // Slices of a batch take the streams in turn, so that one fills the multiprocessors that the other leaves.
+    // Slices of a batch use the streams in turn, so that one fills the multiprocessors that another leaves idle.
     int stream_of(int slot, int slice) const { return (slot + slice) % static_cast<int>(streams_.size()); }
     cudaStream_t stream(int index) const { return streams_[static_cast<size_t>(index)].get(); }
     ChunkOfSlot& chunk_of(int slot) { return chunks_[static_cast<size_t>(slot)]; }
 
-    // Before a slot's input is overwritten: slices of the chunk before may be computed in other streams.
+    // Called before a slot's input is overwritten: slices of the previous chunk may still run in other streams.
     void wait_for_other_streams(int slot) {
         for (int slice = 0; slice < chunk_of(slot).computed; ++slice)
             if (stream_of(slot, slice) != slot)
                 HW4_CUDA(cudaStreamWaitEvent(stream(slot), chunk_of(slot).of(slice).done()));
     }
 
-    // Writes down what the chunk before took. It is over where its output was fetched; that of a case that has failed
-    // is not.
+    // Adds the times of the previous chunk to the timeline. Its kernels are done if its output was fetched; those of a
+    // failed case may not be.
     void note_kernels(int slot) {
         ChunkOfSlot& chunk = chunk_of(slot);
         for (int slice = 0; slice < chunk.computed && times_.wanted(); ++slice) {
@@ -424,20 +424,20 @@ private:
         for (size_t slot = 0; slot < chunks_.size(); ++slot) note_kernels(static_cast<int>(slot));
     }
 
-    // Until nothing is at work in the memory, once all output was fetched.
+    // Waits until no stream uses the memory, after all output was fetched.
     void synchronize() {
         for (const Stream& stream : streams_) HW4_CUDA(cudaStreamSynchronize(stream.get()));
         note_all_kernels();
     }
 
-    // While the first rows are on their way, so that the first launch only computes.
+    // Loads the kernel's code while the first rows are being copied, so that the first launch only computes.
     void load_kernel() {
         const Work largest = {0, plan_->launch.batches, 0};
         recorder().time(Stage::load, 0,
                         [&] { load_code_of([&](cudaStream_t recording) { launch(largest, 0, recording); }); });
     }
 
-    // With the scratch memory of stream `turn`.
+    // Uses the scratch memory of stream `turn`.
     void launch(const Work& work, int turn, cudaStream_t in) {
         const SlotLayout& layout = plan_->layout;
         void* const slot = memory_.slot(work.slot);
@@ -450,14 +450,14 @@ private:
         plan_->kernel.launch(launch, in);
     }
 
-    EngineRequest request_; // with the case that is computed
-    const int card_;        // of the thread that feeds it
+    EngineRequest request_; // with the case that is being computed
+    const int card_;        // the GPU of the thread that feeds the engine
     const Device device_;
     const Pinned pinned_;
-    std::vector<Stream> streams_;           // made before the slots, which may leave no memory for them
+    std::vector<Stream> streams_;           // made before the slots, which may leave no memory for streams
     const std::vector<Stream> out_streams_; // by writer
     DeviceMemory memory_;
-    std::shared_ptr<const CasePlan> plan_; // of that case
+    std::shared_ptr<const CasePlan> plan_; // of the case that is being computed
     StreamTimes times_;
     std::vector<TimedWorks> copies_in_; // by staging buffer
     std::vector<ChunkOfSlot> chunks_;   // by slot
@@ -484,8 +484,8 @@ Unusable unusable(const SpanRecorder& recorder, int card) {
         return none("there is no NVIDIA driver here, or it is too old for " + cuda_version());
     if (status != cudaSuccess) return without_context(status);
     if (count == 0) return none("no CUDA device");
-    // Either call makes the context, the first from CUDA 12 on, which fails where the card is there but taken, full or
-    // broken. A thread has the first card by itself.
+    // Either call creates the context, from CUDA 12 on the first one. It fails if the GPU is there but taken, full or
+    // broken. A thread has GPU 0 by default.
     const cudaError_t context = recorder.time(Stage::context, 0, [&] {
         const cudaError_t set = card % count == 0 ? cudaSuccess : HW4_CUDA_STATUS(cudaSetDevice(card % count));
         return set == cudaSuccess ? HW4_CUDA_STATUS(cudaFree(nullptr)) : set;
@@ -503,7 +503,7 @@ int card_count() {
 }
 
 std::string unsupported_reason(const Problem& problem, const std::string& name, const Contract& contract) {
-    return unsupported_reason_on(current_device(), problem.of_batches(1), name, contract); // which is what must fit
+    return unsupported_reason_on(current_device(), problem.of_batches(1), name, contract); // one batch must fit
 }
 
 std::string unsupported_reason(const Problem& problem, const Hw4Kernel& file) {

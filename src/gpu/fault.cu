@@ -1,6 +1,6 @@
-// HW4_FAIL_CUDA_CALL=k in the environment: the k-th checked CUDA call of the process is not made and counts as failed,
-// with cudaErrorUnknown, or with error e where it says k:e (2 is cudaErrorMemoryAllocation). In every build of the
-// program, so that the tests see the program that users have; without the variable it is one comparison a call.
+// HW4_FAIL_CUDA_CALL=k in the environment: the k-th checked CUDA call of the process is skipped and counts as failed
+// with cudaErrorUnknown, or with error e for k:e (2 is cudaErrorMemoryAllocation). It is in every build of the program,
+// so that the tests run the program that users have; without the variable it is one comparison per call.
 #include <atomic>
 #include <cstdlib>
 #include <limits>
@@ -13,11 +13,11 @@ namespace hw4::gpu {
 namespace {
 
 struct Fault {
-    int64_t call = 0; // 0: none is to fail
+    int64_t call = 0; // 0: none fails
     cudaError_t error = cudaErrorUnknown;
 };
 
-// None where the text is not of that form.
+// No fault if the text does not have that form.
 Fault fault_of(std::string_view text) {
     Fault fault;
     const size_t colon = text.find(':');

@@ -22,7 +22,7 @@ std::string last_dl_error() {
     return said == nullptr ? "no reason given" : said;
 }
 
-// For good. A name alone would be looked for among the system's libraries.
+// The library is never unloaded. Without a '/', dlopen() would search the system's libraries.
 void* loaded(const std::string& path) {
     const std::string place = path.find('/') == std::string::npos ? "./" + path : path;
     return ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -12,7 +12,7 @@ InOrOut floats_of(const Tensor& tensor) {
     return {static_cast<float*>(tensor.data), tensor.row, tensor.head, tensor.batch};
 }
 
-// A launch of some query rows looks to the file like one of as many.
+// A launch of some query rows is given to the file as a launch with that many queries.
 Hw4Launch launch_for_file(const Launch& launch) {
     const Problem& problem = launch.problem;
     const VisibleKeys sight = sight_of(problem.mask, problem.queries, problem.keys);

@@ -1,5 +1,5 @@
 // logsumexp_kernel: a thread for each row. extremes_kernel: a block for 256 rows of one head, eight threads for a row,
-// which add as domain.cpp's eight lanes do. append_kernel: a warp for each row.
+// which add like the eight lanes in domain.cpp. append_kernel: a warp for each row.
 #include "src/gpu/row_passes.h"
 
 #include <cuda_bf16.h>
@@ -45,11 +45,11 @@ struct ExtremesArgs {
     RowExtremes* to;
 };
 
-// What the rows of the thread's group reach. The group's lane 0 has it; the others have sums of parts.
+// The extremes of the rows of the thread's group. Only lane 0 of the group has them; the other lanes have partial sums.
 __device__ RowExtremes extremes_of_group(const ExtremesArgs& args, int64_t unit, int64_t first, int64_t end) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
     RowExtremes found{0, first, 0};
-    // All groups make the same number of turns: the shuffles are the whole warp's.
+    // All groups take the same number of turns, because the whole warp takes part in the shuffles.
     for (int64_t turn = first; turn < end; turn += kGroups) {
         const int64_t row = turn + static_cast<int>(threadIdx.x) / kLanes;
         double sum = 0;

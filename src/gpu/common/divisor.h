@@ -1,5 +1,4 @@
-// Division by a number that stays the same, as a multiplication: a GPU has no instruction for the former. No CUDA here,
-// so that it can be tested anywhere.
+// Division by a constant as a multiplication: a GPU has no integer division. No CUDA, so it can be tested anywhere.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +9,12 @@ namespace hw4::gpu {
 
 class Divisor {
 public:
-    // At least 1.
+    // `number` is at least 1.
     explicit Divisor(uint32_t number) : number_(number), inverse_(number > 1 ? ~uint64_t{0} / number + 1 : 0) {}
 
     HW4_INLINE uint32_t number() const { return number_; }
 
-    // The inverse is less than 1 too large, so the product less than n / 2^64, which is below 1 / number.
+    // The inverse is less than 1 too large, so the product's error is less than n / 2^64, below 1 / number.
     HW4_INLINE uint32_t quotient(uint32_t n) const {
         if (number_ == 1) return n;
 #if defined(__CUDA_ARCH__)

@@ -1,4 +1,4 @@
-// What the forward kernels are launched with, as they take it.
+// The arguments of the forward kernels.
 #pragma once
 
 #include "src/contracts/f32/forward.h"
@@ -8,13 +8,13 @@
 
 namespace hw4::gpu {
 
-// A tensor's heads, counted through all batches.
+// The heads of a tensor, counted through all batches.
 template <class T>
 struct Heads {
     T* at = nullptr;
-    size_t row = 0;  // from one to the next, in elements
-    size_t head = 0; // likewise
-    size_t more = 0; // from the last head of a batch to the next batch; none where batches have one, or follow closely
+    size_t row = 0;  // distance from one row to the next, in elements
+    size_t head = 0; // the same for heads
+    size_t more = 0; // added to `head` from a batch's last head to the next batch; 0 if contiguous or with one head
     Divisor in_batch = Divisor(1);
 
     HW4_INLINE T* of(uint32_t index) const {
@@ -37,9 +37,9 @@ Heads<T> heads_of(const Tensor& tensor, int64_t in_batch) {
             Divisor(static_cast<uint32_t>(in_batch))};
 }
 
-// A launch of some query rows looks to the kernels like one of as many: q, out, sight and statistics begin with the
-// first of them. Where the element is not float32, all four tensors hold 16-bit numbers; only kernels whose row in the
-// table says that they take them see such a launch.
+// A launch of some query rows is given to the kernels as a launch with that many queries: q, out, sight and statistics
+// begin with the first of them. If the element is not float32, all four tensors hold 16-bit numbers; only kernels that
+// take them, as their row in the table says, get such a launch.
 struct ForwardArgs {
     Heads<const float> q; // by unit
     Heads<const float> k; // by head of K and V
@@ -48,23 +48,23 @@ struct ForwardArgs {
     int64_t queries; // of a unit
     int64_t keys;
     VisibleKeys sight;
-    RowStatistics* statistics;  // [unit][query]; null: they are not asked for
+    RowStatistics* statistics;  // [unit][query]; null: not wanted
     int64_t statistics_unit;    // from one unit to the next
     uint32_t units;             // heads of all batches
     Element element;            // of q, k, v and out
-    Divisor group = Divisor(1); // neighbours among them that share a head of K and V
+    Divisor group = Divisor(1); // adjacent units that share a head of K and V
     int dim;
     Scale scale;
     void* scratch;
 
     HW4_INLINE bool is_narrow() const { return element != Element::float32; }
 
-    // Writes a row's statistics where the launch asks for them.
+    // Writes a row's statistics if the launch wants them.
     HW4_INLINE void store_statistics(uint32_t unit, int64_t query, const RowStatistics& row) const {
         if (statistics != nullptr) statistics[unit * statistics_unit + query] = row.l > 0 ? row : RowStatistics{};
     }
 
-    // The part of all pairs of a query and a key in which the query sees the key.
+    // The fraction of all pairs of a query and a key in which the query sees the key.
     double seen_share() const {
         if (sight.more == 0) return 1;
         const auto pairs = [this](const VisibleKeys& keys_seen) {
@@ -73,7 +73,7 @@ struct ForwardArgs {
             const double seeing = last < first ? 0 : last - first + 1;
             return seeing * (first + last) / 2;
         };
-        const double beyond = pairs({sight.first - keys, sight.more}); // of a block of keys, after it
+        const double beyond = pairs({sight.first - keys, sight.more}); // pairs behind the block's last key
         const double before = pairs({sight.first - sight.window, sight.more});
         return (pairs(sight) - beyond - before) / (static_cast<double>(queries) * static_cast<double>(keys));
     }
@@ -104,7 +104,7 @@ inline ForwardArgs forward_args(const Launch& launch) {
     return args;
 }
 
-// The same of a problem whose matrices are not looked at: what kernels plan by.
+// The same without tensors: kernels plan with it.
 inline ForwardArgs forward_args(const Problem& problem) {
     Launch launch;
     launch.problem = problem;

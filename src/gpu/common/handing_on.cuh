@@ -1,9 +1,9 @@
-// What a thread carries from key to key on its way to the thread in the same place of another block, which goes on with
-// it: through global memory, in places that say how far their numbers have come.
+// A thread passes its state from key to key on to the thread in the same place of another block, which continues:
+// through global memory, in places with a word that tells how far their numbers have come.
 //
-// In memory: a counter and a word for each place, all of which begin as 0; then, from a whole line on, the numbers,
-// [place][number][thread]. What a thread wrote before its release, and with a barrier before it what its block wrote,
-// is seen by the thread that acquires the word after.
+// Memory layout: a counter and a word for each place, all 0 at first; then, from the next cache line on, the numbers,
+// [place][number][thread]. A thread that acquires the word sees everything that the releasing thread wrote before and,
+// with a barrier before the release, everything that its block wrote.
 #pragma once
 
 #include <cstddef>
@@ -27,29 +27,29 @@ __device__ __forceinline__ void add_release(unsigned* word, unsigned more) {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(word), "r"(more) : "memory");
 }
 
-// Each of kThreads threads has kNumbers floats, which `numbers.visit(each)` goes through one after the other.
+// Each of kThreads threads has kNumbers floats; `numbers.visit(each)` visits them one after the other.
 template <int kNumbers, int kThreads>
 class HandingOn {
 public:
-    // What has to be 0 at first, and all.
+    // The bytes that must be 0 at first, and all bytes.
     HW4_INLINE static size_t cleared_bytes(size_t places) {
         constexpr size_t kLine = 128;
         return ((1 + places) * sizeof(unsigned) + kLine - 1) / kLine * kLine;
     }
     static size_t bytes(size_t places) { return cleared_bytes(places) + places * kNumbers * kThreads * sizeof(float); }
 
-    HandingOn() = default; // none: nothing is handed on
+    HandingOn() = default; // no memory: nothing is passed on
     HW4_INLINE HandingOn(void* memory, size_t places)
         : words_(static_cast<unsigned*>(memory)),
           numbers_(reinterpret_cast<float*>(static_cast<char*>(memory) + cleared_bytes(places))) {}
 
     HW4_INLINE bool any() const { return words_ != nullptr; }
 
-    // How many have asked before. By one thread of a block.
+    // The number of earlier calls. One thread of a block calls it.
     __device__ __forceinline__ unsigned count() const { return atomicAdd(words_, 1u); }
 
-    // All threads call it, and `sync` is their barrier: thread `thread` leaves its numbers, and the place has come so
-    // far, which is more than 0.
+    // All threads call it, and `sync` is their barrier. Thread `thread` stores its numbers, and the word of the place
+    // becomes `so_far`, which is more than 0.
     template <class Numbers, class Sync>
     __device__ __forceinline__ void leave(Numbers&& numbers, size_t place, unsigned so_far, unsigned thread,
                                           const Sync& sync) const {
@@ -62,7 +62,7 @@ public:
         if (thread == 0) store_release(words_ + 1 + place, so_far);
     }
 
-    // Once the place has come so far; until then it asks every kPause nanoseconds, or all the time.
+    // Waits until the word of the place is `so_far`, polling every kPause ns, or without a pause; then loads.
     template <unsigned kPause, class Numbers, class Sync>
     __device__ __forceinline__ void take(Numbers&& numbers, size_t place, unsigned so_far, unsigned thread,
                                          const Sync& sync) const {
@@ -86,19 +86,19 @@ private:
     float* numbers_ = nullptr;
 };
 
-// ---- A kernel whose blocks take their places while the last blocks of the kernel before it in the stream are still at
-// work (programmatic dependent launch, from compute capability 9.0 on).
+// ---- Blocks of a kernel can start while the last blocks of the previous kernel in the stream still run (programmatic
+// dependent launch, from compute capability 9.0 on).
 
-// In every block of the kernel before: from when all of them have come here or ended, the next may begin.
+// In every block of the previous kernel: once all of them have called this or ended, the next kernel may start.
 __device__ __forceinline__ void let_next_kernel_start() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
-// In every block of the next, whether it reads anything or not: until the kernel before has ended, and all it wrote can
-// be read. What comes after the next kernel in the stream waits for that one only, and must find both ended. Before
-// this call a block may read what was there when the kernel before began.
+// In every block of the next kernel, even if it reads nothing: waits until the previous kernel has ended and all its
+// writes are visible. The kernel after the next one waits only for the next one, and must find both ended. Before this
+// call a block may read data that was there when the previous kernel started.
 __device__ __forceinline__ void wait_for_kernel_before() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,4 +1,4 @@
-// Shared memory: addresses of 32 bits, copies in the background, barriers that wait for them, rings of stages.
+// Shared memory: 32-bit addresses, asynchronous copies, barriers that wait for them, rings of stages.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
@@ -7,7 +7,7 @@
 
 namespace hw4::gpu {
 
-// ---- Shared memory by 32-bit address: one register for a place, constant distances from it in the instructions
+// ---- Shared memory by 32-bit address: one register for the address, constant offsets in the instructions
 
 using SharedAddress = uint32_t; // in bytes
 
@@ -19,14 +19,14 @@ __device__ __forceinline__ float* pointer_to(SharedAddress at) {
     return static_cast<float*>(__cvta_shared_to_generic(at));
 }
 
-// 1 to shared memory where `so`, without a branch. By several threads at once, if need be.
+// Stores 1 to shared memory if `so`, without a branch. Several threads may do so at once.
 __device__ __forceinline__ void set_if(unsigned* flag, bool so) {
     asm volatile("{\n.reg .pred so;\nsetp.ne.u32 so, %1, 0;\n@so st.shared.u32 [%0], 1;\n}\n" ::"r"(address_of(flag)),
                  "r"(static_cast<unsigned>(so))
                  : "memory");
 }
 
-// kN floats as float4 that lie `step` bytes apart.
+// kN floats as float4, `step` bytes apart.
 template <int kN>
 __device__ __forceinline__ void load_floats(float (&to)[kN], SharedAddress from, int step) {
     static_assert(kN % 4 == 0, "read as float4");
@@ -44,32 +44,32 @@ __device__ __forceinline__ void store4(SharedAddress to, float x, float y, float
     *reinterpret_cast<float4*>(pointer_to(to)) = make_float4(x, y, z, w);
 }
 
-// ---- Copies from global to shared memory that travel in the background, past the registers (cp.async, from compute
-// capability 8.0 on). A thread groups those that it has started, and waits for groups in their order.
+// ---- Asynchronous copies from global to shared memory that bypass the registers (cp.async, from compute capability
+// 8.0 on). A thread commits the copies it has started as a group, and waits for groups in order.
 
-// kBytes, 4, 8 or 16, at a boundary of as many. Not there: zeros, and nothing is read.
+// Copies kBytes, 4, 8 or 16, aligned to kBytes. If not `there`: writes zeros and reads nothing.
 template <int kBytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool there = true) {
     __pipeline_memcpy_async(to, from, kBytes, there ? 0 : kBytes);
 }
 
-// What was started since the last group, though it be nothing.
+// Commits the copies started since the last group, even if there are none.
 __device__ __forceinline__ void end_group_of_copies() { __pipeline_commit(); }
 
-// Until at most so many groups, the latest, are on their way.
+// Waits until at most the latest kLeft groups are in flight.
 template <int kLeft>
 __device__ __forceinline__ void wait_for_copies() {
     __pipeline_wait_prior(kLeft);
 }
 
-// Waits for all that this thread started.
+// Waits for all copies that this thread started.
 __device__ __forceinline__ void finish_copies() {
     end_group_of_copies();
     wait_for_copies<0>();
 }
 
-// ---- Barriers in shared memory that count arrivals and copied bytes (mbarrier), the copies that arrive there, and
-// barriers of some of a block's threads. For Hopper.
+// ---- Barriers in shared memory that count arrivals and copied bytes (mbarrier), copies that arrive at them, and
+// barriers for some of a block's threads. For Hopper.
 
 __device__ __forceinline__ void init_barrier(SharedAddress barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -95,15 +95,15 @@ __device__ __forceinline__ void wait_for_phase(SharedAddress barrier, int parity
                  : "memory");
 }
 
-// From global to shared memory, by the copy engine.
+// Copies from global to shared memory by the copy engine.
 __device__ __forceinline__ void copy_bytes(SharedAddress to, const void* from, int bytes, SharedAddress barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                  "l"(from), "r"(bytes), "r"(barrier)
                  : "memory");
 }
 
-// The same of a box of a tensor of four dimensions, laid out as its map says; what is outside of the tensor are zeros,
-// and counts as copied. `x` is the innermost coordinate.
+// The same for a box of a tensor of four dimensions, with the layout of its tensor map; elements outside the tensor are
+// zeros and count as copied. `x` is the innermost coordinate.
 __device__ __forceinline__ void copy_box(SharedAddress to, const void* map, int x, int row, int head, int batch,
                                          SharedAddress barrier) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -116,21 +116,21 @@ __device__ __forceinline__ void prefetch_map(const void* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Barriers that this thread began become visible to the copy engine.
+// Makes barriers that this thread initialised visible to the copy engine.
 __device__ __forceinline__ void publish_barriers() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// What this thread wrote to shared memory becomes visible to the tensor cores and the copy engine.
+// Makes this thread's writes to shared memory visible to the tensor cores and the copy engine.
 __device__ __forceinline__ void publish_to_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// What this thread knows to be written to global memory becomes visible to the copies that it starts.
+// Makes writes to global memory that this thread can see visible to the copies that it starts.
 __device__ __forceinline__ void publish_global_to_async() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
 // A barrier of the 128 threads of group `group`.
 __device__ __forceinline__ void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
 
-// Two groups of 128 threads: one waits at the barrier until the other has passed it.
+// Two groups of 128 threads: one waits at the barrier until the other has arrived.
 __device__ __forceinline__ void wait_for_other_group(int barrier) {
     asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory");
 }
@@ -138,7 +138,7 @@ __device__ __forceinline__ void pass_for_other_group(int barrier) {
     asm volatile("bar.arrive %0, 256;" ::"r"(barrier) : "memory");
 }
 
-// How many registers each thread of a group of 128 has from here on. Fewer, before others can have more.
+// Sets the number of registers per thread of a group of 128. Lower it in one group before raising it in another.
 template <int kRegisters>
 __device__ __forceinline__ void give_registers_back() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -148,9 +148,9 @@ __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// ---- Where something is in a ring of stages in shared memory
+// ---- A position in a ring of stages in shared memory
 
-// A stage of the ring, and the parity of the round.
+// A stage of the ring, and the parity of the pass over the ring.
 struct RingPosition {
     unsigned stage = 0;
     unsigned phase = 0;

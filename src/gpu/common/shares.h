@@ -1,22 +1,22 @@
-// A division of work among blocks that stay on the multiprocessors: by tiles, so that all of them end together, however
-// few jobs there are for each. A job is some query rows against all keys that they see.
+// Divides work among persistent blocks, by tiles, so that all blocks end together even if there are few jobs for each.
+// A job is some query rows against all keys that they see.
 //
-// Most jobs, of as many tiles each, go to the blocks in turn, so that at any time all work on neighbours, which share
-// their keys; in each round to another one first, since the last job of a head may be less work than others, and may be
-// at the same place in every round. The last ones, at least one for each block and less than two, follow one another in
-// a line that is cut into one share for each block. A cut may go through a job. The block after the cut then does the
-// job's first tiles, and does them before all else; the block before the cut does the others, as the last thing it
-// does, which is not before, if all are as fast. So a job's tiles are done one after the other, and hardly anybody
-// waits: the running sums go from one block to the other through memory. (McNaughton's rule for jobs that may be
-// interrupted.) Under a mask, where jobs differ in length, all of them are in the line, and no share is shorter than
-// the longest job, which would take as long in any case: where that is more than an even share, there are as many
-// blocks as such shares, each longer than the job by less than the job's part for one of them. Where there is a block
-// for every job, each has one.
+// Most jobs have the same number of tiles and go to the blocks in turn, so that at any time all blocks work on adjacent
+// jobs, which share their keys. Each round starts with another block, since the last job of a head may be less work
+// than others and may be at the same place in every round. The last jobs, at least one and less than two for each
+// block, form a line that is cut into one share for each block. A cut may go through a job. The block after the cut
+// then computes the job's first tiles, before all its other work; the block before the cut computes the other tiles as
+// its last work, which is not earlier if all blocks are equally fast. So a job's tiles are computed in order, and
+// blocks hardly ever wait: the running sums go from one block to the other through memory. (McNaughton's rule for
+// preemptive scheduling.) Under a mask jobs differ in length: all of them are in the line, and no share is shorter than
+// the longest job, which takes its time in any case. If the longest job is longer than an even share, there are only as
+// many blocks as there are shares of its length, and each share is longer than the job by less than the job's length
+// divided by their number. If there is a block for every job, each block has one.
 //
-// Beside tile_queue.h, which serves the same end, since a block here has to know all its jobs from the start: their
-// keys are fetched, and their queries on the way, long before their turn. The price is that blocks are taken to be
-// equally fast. Where they are not, as in f32, whose long unrolled code is late on some multiprocessors, a queue brings
-// 2 to 6 % and shares 0.5 to 3 %.
+// Why not tile_queue.h, which has the same purpose: here a block has to know all its jobs from the start, because their
+// keys, and meanwhile their queries, are fetched long before their turn. The price is the assumption that blocks are
+// equally fast. In f32 they are not: long unrolled code is late on some multiprocessors, and a queue brings 2 to 6 %,
+// shares 0.5 to 3 %.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@
 
 namespace hw4::gpu {
 
-// How many tiles the jobs of a unit have: all as many or, under a mask, each more than the one before, counted in the
-// kPieces pieces of a tile.
+// The number of tiles of each job of a unit: the same for all or, under a mask, increasing from job to job, counted in
+// the kPieces pieces of a tile.
 template <int kPieces>
 struct JobTilesIn {
     static_assert(kPieces == 1 || kPieces == 2);
     Divisor jobs;  // of a unit
-    unsigned last; // tiles of the last job, the most
-    int first;     // job i of the others needs first + i * more pieces, or 1 where that is less
+    unsigned last; // tiles of the last job, the maximum
+    int first;     // job i of the others needs first + i * more pieces, or 1 if that is less
     int more;
 
     HW4_INLINE unsigned of(uint32_t job) const {
@@ -44,11 +44,12 @@ struct JobTilesIn {
         return needed > 1 ? static_cast<unsigned>((needed + kPieces - 1) / kPieces) : 1;
     }
 
-    // Tiles of a unit's jobs before that one.
+    // The tiles of a unit's jobs before that job.
     HW4_INLINE int64_t before(uint32_t index) const {
         if (more == 0) return int64_t{index} * last;
         const int64_t n = index;
-        const int64_t below = first < 1 ? (int64_t{1} - first + more - 1) / more : 0; // so many would have less than 1
+        const int64_t below =
+            first < 1 ? (int64_t{1} - first + more - 1) / more : 0; // jobs that would need less than 1
         const int64_t ones = below < n ? below : n;
         const int64_t needed = (n - ones) * first + (n * (n - 1) - ones * (ones - 1)) / 2 * more;
         if constexpr (kPieces == 1) return ones + needed;
@@ -58,7 +59,7 @@ struct JobTilesIn {
     HW4_INLINE int64_t of_unit() const { return before(jobs.number() - 1) + last; }
 
 private:
-    // How many of the jobs [from, to) need an odd number of pieces, and so half a tile.
+    // The number of jobs in [from, to) that need an odd number of pieces, and so half a tile.
     HW4_INLINE int64_t odd_between(int64_t from, int64_t to) const {
         const bool begins_odd = ((first + from * more) & 1) != 0;
         if (more % 2 == 0) return begins_odd ? to - from : 0;
@@ -67,26 +68,26 @@ private:
 };
 using JobTiles = JobTilesIn<1>;
 
-// Some tiles of a job, [first, end), that one block does.
+// Tiles [first, end) of a job, for one block.
 struct JobPart {
     uint32_t job;
     unsigned first;
     unsigned end;
 };
 
-// What one block does, part after part.
+// The work of one block, part by part.
 struct Share {
     uint32_t block;
     Divisor blocks;
-    uint32_t whole;     // jobs that it does in turn with the others
-    uint32_t parts;     // all together
-    uint32_t first_job; // of its stretch of the line, among all jobs
-    unsigned cut;       // tiles of that one that are another block's
-    unsigned after;     // tiles of the last one there that are the next block's
+    uint32_t whole;     // jobs that it takes in turn with the others
+    uint32_t parts;     // total number of parts
+    uint32_t first_job; // the first job of its stretch of the line, counted among all jobs
+    unsigned cut;       // tiles of that job that belong to another block
+    unsigned after;     // tiles of the last job there that belong to the next block
 
     template <class Tiles>
     HW4_INLINE JobPart part(uint32_t i, const Tiles& tiles) const {
-        // In each round, of as many jobs as there are blocks, a block has the one after that of the round before.
+        // In each round, of as many jobs as there are blocks, a block takes the job after its job of the round before.
         if (i > 0 && i <= whole) return {(i - 1) * blocks.number() + blocks.remainder(block + i), 0, tiles.last};
         const uint32_t job = first_job + (i == 0 ? 0 : i - whole);
         if (i == 0 && cut > 0) return {job, 0, tiles.of(job) - cut};
@@ -97,12 +98,12 @@ struct Share {
 template <class Tiles>
 struct SharesOf {
     Tiles tiles;
-    Divisor blocks; // no more than there are jobs, of which there are fewer than 2^32
+    Divisor blocks; // at most the number of jobs, which is below 2^32
     uint32_t whole; // jobs of each block before the line
     int64_t least;  // tiles of the line in every share; 0: a job for each block
-    int64_t more;   // so many shares have one more
+    int64_t more;   // this many shares have one tile more
 
-    // For at most so many blocks.
+    // For at most `most_blocks` blocks.
     static SharesOf of(int64_t units, const Tiles& tiles, int64_t most_blocks) {
         const int64_t jobs = units * tiles.jobs.number();
         if (most_blocks >= jobs) return {tiles, Divisor(static_cast<uint32_t>(jobs)), 0, 0, 0};
@@ -115,13 +116,13 @@ struct SharesOf {
                 line % blocks};
     }
 
-    // Whether a block may begin what another one ends.
+    // Whether a block may start a job that another block ends.
     HW4_INLINE bool are_cut() const { return least > 0; }
 
     HW4_INLINE Share share(uint32_t block) const {
         if (!are_cut()) return {block, blocks, 0, 1, block, 0, 0};
         const Place first = place(begin(block));
-        const Place last = place(begin(int64_t{block} + 1) - 1); // at least a job's length further on
+        const Place last = place(begin(int64_t{block} + 1) - 1); // at least the length of a job further on
         return {block,
                 blocks,
                 whole,
@@ -134,7 +135,7 @@ struct SharesOf {
 private:
     // A tile of the line.
     struct Place {
-        uint32_t job; // of the line
+        uint32_t job; // in the line
         unsigned tile;
     };
 
@@ -145,7 +146,7 @@ private:
         const int64_t of_unit = tiles.of_unit();
         const auto unit = static_cast<uint32_t>(at / of_unit);
         const int64_t rest = at - unit * of_unit;
-        uint32_t job = 0; // of the unit: the last that does not begin after the place
+        uint32_t job = 0; // in the unit: the last job that begins at or before the place
         for (uint32_t end = tiles.jobs.number(); end - job > 1;) {
             const uint32_t middle = job + (end - job) / 2;
             (tiles.before(middle) <= rest ? job : end) = middle;

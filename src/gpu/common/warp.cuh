@@ -1,4 +1,4 @@
-// A warp: the largest of its lanes' values, values that all lanes share, one lane for what is done once.
+// A warp: the maximum over its lanes, values that all lanes share, one elected lane.
 #pragma once
 
 #include "src/contracts/f32/forward.h"
@@ -15,8 +15,8 @@ __device__ __forceinline__ float warp_max(float x) {
     return x;
 }
 
-// The same in one instruction, of integers, and of floats none of which is negative: those compare like their bits. For
-// kernels that are for cards from compute capability 8.0 on.
+// The same in one instruction, for integers, and for floats that are all non-negative: they compare like their bits.
+// For kernels for GPUs from compute capability 8.0 on.
 __device__ __forceinline__ int warp_max(int x) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_max_sync(kAllLanes, x);
@@ -33,8 +33,8 @@ __device__ __forceinline__ float warp_max_of_magnitudes(float x) {
 #endif
 }
 
-// The value in a register that all lanes share: the compiler cannot always tell, and would keep it in one for each
-// lane, or move every operand's address there one by one. From compute capability 8.0 on.
+// The value in a uniform register: the compiler cannot always tell that all lanes share it, and would keep a copy for
+// each lane, or move every address there one by one. From compute capability 8.0 on.
 __device__ __forceinline__ uint32_t uniform(uint32_t x) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_or_sync(kAllLanes, x);
@@ -45,7 +45,7 @@ __device__ __forceinline__ uint32_t uniform(uint32_t x) {
 
 __device__ __forceinline__ float uniform(float x) { return float_of(uniform(bits_of(x))); }
 
-// True in one lane of a warp that has come together, without asking for the thread's number. For Hopper.
+// True in one lane of a converged warp, without asking for the thread's number. For Hopper.
 __device__ __forceinline__ bool is_elected() {
     unsigned elected = 0;
 #if __CUDA_ARCH__ >= 900

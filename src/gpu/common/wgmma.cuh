@@ -1,5 +1,5 @@
-// Hopper's asynchronous matrix products, whatever they multiply: where operands are, and when they are done. PTX that
-// CUDA C++ has no words for. Compiled for sm_90a only.
+// Hopper's asynchronous matrix products, for any element type: where their inputs are, and when they are done. PTX that
+// CUDA C++ has no functions for. Compiled for sm_90a only.
 #pragma once
 
 #include "src/gpu/common/shared_memory.cuh"
@@ -8,8 +8,8 @@
 namespace hw4::gpu {
 
 // A plane in shared memory, rows of kRowBytes, as the tensor cores read it. Only the lower half of a descriptor depends
-// on where the plane is, so that moving it is an addition of 32 bits. kNextColumns: from one such plane to the next
-// with more columns, where what is multiplied runs down the columns; along rows it is not looked at.
+// on the plane's address, so a 32-bit addition moves it. kNextColumns: the distance from one such plane to the next
+// with more columns, if the product runs down the columns; along rows it is ignored.
 template <int kRowBytes, uint32_t kNextColumns = 16>
 struct PlaneDescriptor {
     uint32_t low;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void wait_for_products() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 
-// The compiler may not move uses of sums across this, nor the making of words.
+// The compiler must not move uses of sums, or the computation of words, across this.
 template <class Word, int kN>
 __device__ __forceinline__ void pin(Word (&words)[kN]) {
 #pragma unroll
@@ -46,8 +46,8 @@ __device__ __forceinline__ void pin(float (&sums)[kN]) {
 
 } // namespace hw4::gpu
 
-// ---- The operands of wgmma as text for asm: PTX takes every register by name. Sums of a thread, of an array `s`, then
-// A as a descriptor or as four words, and the descriptor of B.
+// ---- The operands of wgmma as text for asm: PTX names every register. A thread's sums, an array `s`, then A as a
+// descriptor or as four words, and the descriptor of B.
 
 #define HW4_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define HW4_NAMES_32 HW4_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"

@@ -11,8 +11,8 @@
 
 namespace hw4::gpu {
 
-// The error that a test asks for in the place of the next CUDA call; cudaSuccess: none. The program has fault.cu, the
-// library never fails a call by itself.
+// The error that a test requests in place of the next CUDA call; cudaSuccess: none. The program takes it from fault.cu;
+// in the library it is always cudaSuccess.
 cudaError_t due_fault();
 
 inline ExitCode exit_code_of(cudaError_t status) {
@@ -26,7 +26,7 @@ inline ExitCode exit_code_of(cudaError_t status) {
     }
 }
 
-// As it is named from the root.
+// The file's path from the repository's root.
 constexpr const char* source_name(const char* file) { return file[0] == '.' && file[1] == '/' ? file + 2 : file; }
 
 inline std::string describe(cudaError_t status, const char* call, const char* file, int line) {
@@ -36,12 +36,12 @@ inline std::string describe(cudaError_t status, const char* call, const char* fi
 
 inline void check(cudaError_t status, const char* call, const char* file, int line) {
     if (status == cudaSuccess) return;
-    static_cast<void>(cudaGetLastError()); // or the next launch would report this error once more
+    static_cast<void>(cudaGetLastError()); // clears the error; otherwise the next launch would report it again
     throw Error(exit_code_of(status), describe(status, call, file, line));
 }
 
-// For destructors, which must not throw: a failure there is said and the program goes on. While an error is on its
-// way out it is silent: the context is broken then, and every destructor would repeat it.
+// For destructors, which must not throw: reports the failure, and the program goes on. While an exception is being
+// thrown it is silent: the context is broken then, and every destructor would repeat the message.
 inline void report(cudaError_t status, const char* call, const char* file, int line) noexcept {
     if (status != cudaSuccess && std::uncaught_exceptions() == 0)
         std::fprintf(stderr, "hw4: %s from %s at %s:%d\n", cudaGetErrorName(status), call, source_name(file), line);
@@ -49,7 +49,7 @@ inline void report(cudaError_t status, const char* call, const char* file, int l
 
 } // namespace hw4::gpu
 
-// The call's status, or that of a fault in its place.
+// The status of the call, or of a fault that replaces it.
 #define HW4_CUDA_STATUS(call)                                                                                          \
     [&] {                                                                                                              \
         const cudaError_t hw4_fault = ::hw4::gpu::due_fault();                                                         \
@@ -57,6 +57,6 @@ inline void report(cudaError_t status, const char* call, const char* file, int l
     }()
 #define HW4_CUDA(call) ::hw4::gpu::check(HW4_CUDA_STATUS(call), #call, __FILE__, __LINE__)
 #define HW4_CUDA_NOEXCEPT(call) ::hw4::gpu::report((call), #call, __FILE__, __LINE__)
-// Straight after <<<...>>>: a launch returns its error only when asked.
+// Directly after <<<...>>>: a launch reports its error only when asked.
 #define HW4_CUDA_LAUNCHED(kernel)                                                                                      \
     ::hw4::gpu::check(HW4_CUDA_STATUS(cudaGetLastError()), "launch of " kernel, __FILE__, __LINE__)

@@ -1,4 +1,4 @@
-// How many queues of work the CUDA driver sets up between the host and the GPU.
+// The number of work queues that the CUDA driver creates between the host and the GPU.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@ namespace hw4::gpu {
 
 namespace connections {
 
-constexpr const char* kCompute = "CUDA_DEVICE_MAX_CONNECTIONS"; // copies too, where those have no number of their own
+constexpr const char* kCompute = "CUDA_DEVICE_MAX_CONNECTIONS"; // copies too, if they have no number of their own
 constexpr const char* kCopy = "CUDA_DEVICE_MAX_COPY_CONNECTIONS";
 
 inline void set_where_unset(const char* name, const char* value) {
@@ -21,14 +21,14 @@ inline void set_where_unset(const char* name, const char* value) {
 
 } // namespace connections
 
-// The driver makes eight queues for kernels and eight for copies with every context, and takes them down at the end,
+// The driver creates eight queues for kernels and eight for copies with every context, and destroys them at the end,
 // whether a program uses them or not: that is 90 of the 310 ms that a process on an H200 needs for a bare context. Two
 // and one are enough for four streams. With a single queue for kernels the copies of one stream wait for the kernels of
-// another, since the events that mark their beginning pass it: t22 takes 65 instead of 56 ms from the context on, which
-// itself takes 61 instead of 64. Variables that the user has set stay as they are.
+// another, since the events that mark their beginning go through it: t22 takes 65 instead of 56 ms after the context,
+// which itself takes 61 instead of 64. Variables that the user has set are left alone.
 //
-// To be called before the first CUDA call, which reads the environment, and before there are other threads, which may
-// read it at the same time.
+// Call it before the first CUDA call, which reads the environment, and before there are other threads, which may read
+// it at the same time.
 inline void ask_for_few_connections() {
     if (std::getenv(connections::kCompute) != nullptr) return;
     connections::set_where_unset(connections::kCompute, "2");

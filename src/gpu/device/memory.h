@@ -10,7 +10,7 @@
 
 namespace hw4::gpu {
 
-// A handle of CUDA's that Release gives back.
+// A CUDA handle that Release frees.
 template <class Handle, class Release>
 class Owner {
 public:
@@ -55,27 +55,27 @@ inline Stream make_stream() {
     return Stream(stream);
 }
 
-// `flags`: cudaEventBlockingSync and its kin.
+// `flags`: cudaEventBlockingSync and similar flags.
 inline Event make_event(unsigned flags = cudaEventDefault) {
     cudaEvent_t event;
     HW4_CUDA(cudaEventCreateWithFlags(&event, flags));
     return Event(event);
 }
 
-// Keeps memory of another owner in place, so that the GPU copies it by itself.
+// Pins memory of another owner, so that the GPU can copy it asynchronously.
 inline Pinned pin(void* memory, size_t bytes) {
     HW4_CUDA(cudaHostRegister(memory, bytes, cudaHostRegisterDefault));
     return Pinned(memory);
 }
 
-// Device memory of no particular form; null for none.
+// Device memory without a layout; null for 0 bytes.
 inline Scratch make_scratch(size_t bytes) {
     void* memory = nullptr;
     if (bytes > 0) HW4_CUDA(cudaMalloc(&memory, bytes));
     return Scratch(memory);
 }
 
-// Rows on the device, a pitch apart, in memory of another owner. With linear copies the pitch is the row itself.
+// Rows on the device, a pitch apart, in memory of another owner. For linear copies the pitch is the row's size.
 class PitchedRows {
 public:
     PitchedRows(void* data, size_t row_bytes, size_t pitch_bytes, Copies copies)
@@ -105,7 +105,7 @@ private:
     Copies copies_;
 };
 
-// ---- Device memory in equal parts, which stays from case to case and is made anew where one needs more of it
+// ---- Device memory in equal parts, which is kept from case to case and reallocated when one needs more
 
 class Arena {
 public:
@@ -115,11 +115,11 @@ public:
         return bytes_ == 0 ? nullptr : static_cast<char*>(memory_.get()) + static_cast<size_t>(index) * part_bytes_;
     }
 
-    // Whether there are so many parts of so many bytes as it is.
+    // Whether there are already that many parts of that many bytes.
     bool holds(int parts, size_t part_bytes) const { return parts <= parts_ && part_bytes <= part_bytes_; }
 
-    // So many parts, each at least so large. What was in it is lost, and no stream may be at work there. Where memory
-    // does not allow it, there are none.
+    // At least `parts` parts of at least `part_bytes` each. Their content is lost, and no stream may be using them. If
+    // there is not enough memory, there are no parts.
     void make(int parts, size_t part_bytes) {
         const size_t aligned = (part_bytes + kAlignment - 1) / kAlignment * kAlignment;
         const size_t needed = static_cast<size_t>(parts) * aligned;
@@ -139,7 +139,7 @@ public:
     }
 
 private:
-    static constexpr size_t kAlignment = 512; // of a part, as cudaMalloc aligns its memory and rows want theirs
+    static constexpr size_t kAlignment = 512; // of a part: cudaMalloc aligns memory in this way, and rows need it
 
     Scratch memory_;
     size_t bytes_ = 0;
@@ -147,15 +147,15 @@ private:
     size_t part_bytes_ = 0;
 };
 
-// ---- The code of a kernel is brought to the card, and unpacked, when the kernel is first used: milliseconds, which
-// would otherwise count as the first launch's.
+// ---- The driver loads and unpacks a kernel's code when the kernel is first used, which takes milliseconds. They would
+// otherwise count as part of the first launch.
 
 struct DestroyGraph {
     void operator()(cudaGraph_t g) const noexcept { HW4_CUDA_NOEXCEPT(cudaGraphDestroy(g)); }
 };
 using Graph = Owner<cudaGraph_t, DestroyGraph>;
 
-// Loads the code of all kernels that launch(stream) launches. The stream only records them: nothing is computed.
+// Loads the code of all kernels that launch(stream) launches. The stream only records them: nothing runs.
 template <class LaunchIn>
 void load_code_of(const LaunchIn& launch) {
     const Stream recording = make_stream();

@@ -1,5 +1,4 @@
-// What a stream does between two events: to wait for its end, and to say on the host's timeline when it was at
-// work.
+// Work of a stream between two events: waits for its end, and reports on the host's timeline when it ran.
 #pragma once
 
 #include <string>
@@ -16,7 +15,7 @@ public:
         : started_(timed ? make_event() : Event()),
           done_(make_event(cudaEventBlockingSync | (timed ? 0u : cudaEventDisableTiming))) {}
 
-    // Around what is given to the stream.
+    // Called before and after work is put into the stream.
     void begin(cudaStream_t stream) {
         if (started_.get()) HW4_CUDA(cudaEventRecord(started_.get(), stream));
     }
@@ -35,7 +34,7 @@ private:
 // The GPU's clock on the host's timeline; without a timeline it does nothing.
 class StreamTimes {
 public:
-    // Streams are numbered: those of the slots, then those of the writers.
+    // Streams are numbered: first the slots' streams, then the writers'.
     StreamTimes(Timeline* timeline, int slot_streams, int writer_streams) : timeline_(timeline) {
         if (timeline == nullptr) return;
         for (int i = 0; i < slot_streams; ++i) add_track("stream " + std::to_string(i));
@@ -48,7 +47,7 @@ public:
 
     bool wanted() const { return timeline_ != nullptr; }
 
-    // Work that is over.
+    // Adds work that is done.
     void add(const TimedWork& work, int stream, Stage stage, size_t bytes) const {
         if (!wanted()) return;
         timeline_->add(
@@ -70,10 +69,10 @@ private:
     double zero_seconds_ = 0;
 };
 
-// Several that are waited for together, with the events of those before them.
+// Several works that are waited for together. Their events are reused.
 class TimedWorks {
 public:
-    // The next one, on that stream; its begin() and end() are the caller's.
+    // The next one, on that stream; the caller calls its begin() and end().
     TimedWork& add(int stream, size_t bytes, bool timed) {
         if (used_ == list_.size()) list_.emplace_back(timed);
         Entry& entry = list_[used_++];
@@ -82,7 +81,7 @@ public:
         return entry.work;
     }
 
-    // Waits for all and writes them down; then there are none.
+    // Waits for all, adds them to the timeline and clears the list.
     void settle(Stage stage, const StreamTimes& times) {
         for (size_t i = 0; i < used_; ++i) {
             list_[i].work.wait();

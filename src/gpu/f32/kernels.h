@@ -5,7 +5,7 @@
 
 namespace hw4::gpu {
 
-std::vector<Kernel> f32_kernels(); // their rows of the table
+std::vector<Kernel> f32_kernels(); // rows of the table of kernels
 
 // A warp for each query row.
 Plan plan_rows(const Problem& problem, const Device& device);
@@ -25,19 +25,19 @@ void launch_woven_tiles(const Launch& launch, cudaStream_t stream);
 Plan plan_drawn_tiles(const Problem& problem, const Device& device);
 void launch_drawn_tiles(const Launch& launch, cudaStream_t stream);
 
-// Few query rows, the keys divided.
+// Few query rows; the keys are split.
 Plan plan_split_keys(const Problem& problem, const Device& device);
 void launch_split_keys(const Launch& launch, cudaStream_t stream);
 
-// ---- The backward kernels of f32, one file each. They take parts of backward too, which differ in gradient_args()
-// alone: the kernels' loops do not know of them.
+// ---- The backward kernels of f32, one file each. They also take parts of backward, which differ only in
+// gradient_args(): the kernels' loops do not know about them.
 
-// Pairs computed where they are needed: for dQ, and once more for dK and dV.
+// Pairs are computed where they are needed: for dQ, and again for dK and dV.
 Plan plan_plain_gradients(const Problem& problem, const Device& device);
 void launch_plain_gradients(const Launch& launch, cudaStream_t stream);
 void launch_shared_gradients(const Launch& launch, cudaStream_t stream);
 
-// Pairs computed once and kept.
+// Pairs are computed once and kept.
 Plan plan_kept_pairs(const Problem& problem, const Device& device);
 void launch_kept_pairs(const Launch& launch, cudaStream_t stream);
 

@@ -5,15 +5,15 @@
 
 namespace hw4::gpu {
 
-std::vector<Kernel> fixed_kernels(); // their rows of the table
+std::vector<Kernel> fixed_kernels(); // rows of the table of kernels
 
-// mma.sync, any card from compute capability 8.0 on.
+// mma.sync, any GPU from compute capability 8.0 on.
 Plan plan_mma_groups(const Problem& problem, const Device& device);
 void launch_mma_groups(const Launch& launch, cudaStream_t stream);
 
 // wgmma, compute capability 9.0 only.
 constexpr int kMostWgmmaColumns = 128;
-Plan plan_wgmma_groups(const Problem& problem, const Device& device); // of one group too
+Plan plan_wgmma_groups(const Problem& problem, const Device& device); // also for one group
 void launch_wgmma_group(const Launch& launch, cudaStream_t stream);
 void launch_wgmma_groups(const Launch& launch, cudaStream_t stream);
 Plan plan_wgmma_shares(const Problem& problem, const Device& device);
@@ -21,20 +21,19 @@ void launch_wgmma_shares(const Launch& launch, cudaStream_t stream);
 
 // ---- fixed16
 
-// mma.sync, any card from compute capability 8.0 on.
-Plan plan_mma_pairs(const Problem& problem, const Device& device); // of table_pairs too
+// mma.sync, any GPU from compute capability 8.0 on.
+Plan plan_mma_pairs(const Problem& problem, const Device& device); // also for table_pairs
 void launch_table_pairs(const Launch& launch, cudaStream_t stream);
 void launch_mma_pairs(const Launch& launch, cudaStream_t stream);
 
 // wgmma, compute capability 9.0 only, d up to kMostWgmmaColumns.
 Plan plan_wgmma_pairs(const Problem& problem, const Device& device);
 void launch_wgmma_pairs(const Launch& launch, cudaStream_t stream);
-bool launch_pairs_whole(const Launch& launch, cudaStream_t stream); // false: it is not for that, and did nothing
+bool launch_pairs_whole(const Launch& launch, cudaStream_t stream); // false: not taken, nothing launched
 
-// ---- Whether the card's own instruction gives the powers of 2 of the contract fixed16
+// ---- Whether the GPU's own instruction gives the powers of 2 of the contract fixed16
 
-// On the card in use: every weight and every tile's weight that can come up, compared with the table; once in a process
-// for each card, in microseconds.
+// For the GPU in use: compares all weights and tiles' weights that can occur with the table, once per process and GPU.
 bool card_follows_table();
 
 } // namespace hw4::gpu

@@ -5,7 +5,7 @@
 namespace hw4::gpu {
 
 std::vector<Kernel> half_kernels() {
-    // Rows are whole pieces of 16 bytes.
+    // Rows must be multiples of 16 bytes.
     const auto ampere = [](List<Element> elements, bool lengths = false) {
         return Needs{.arch = 80, .masks = kEveryMask, .elements = elements, .row_bytes = 16, .lengths = lengths};
     };

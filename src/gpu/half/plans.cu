@@ -1,4 +1,4 @@
-// What the kernels of half precision need for a problem, and where it stands in scratch memory.
+// What the kernels of half precision need for a problem, and the layout of their scratch memory.
 #include <algorithm>
 #include <string>
 
@@ -34,7 +34,7 @@ Plan plan_wgmma_half(const Problem& problem, const Device&) {
     return plan_half(problem, half_forward::wgmma_shared_bytes(problem.dim));
 }
 
-// The choice depends on the sizes of one head alone: in a larger batch, or on another card, a row has the same bytes.
+// The choice depends only on the sizes of one head: in a larger batch, or on another GPU, a row has the same bytes.
 Plan plan_split_half(const Problem& problem, const Device& device) {
     constexpr int64_t kFewQueries = 16; // most of a tile of the other kernels would be padding
     Plan plan = half_forward::plan_split(problem, device);
@@ -47,15 +47,15 @@ Plan plan_split_half(const Problem& problem, const Device& device) {
 namespace half_backward {
 namespace {
 
-// Where things are in scratch memory.
+// The layout of scratch memory.
 struct Parts {
     unsigned* counter;         // forward's
     void* out;                 // O, packed
-    RowStatistics* statistics; // of its rows
-    void* of_kernel;           // the last
+    RowStatistics* statistics; // of O's rows
+    void* of_kernel;           // the last part
     size_t bytes = 0;
 
-    // With or without the sums of dQ, which are the last of the kernel's.
+    // With or without the sums of dQ, which are the last in the kernel's memory.
     Parts(void* base, const Problem& problem, bool sums) {
         const auto take = [&](int64_t count) {
             constexpr size_t kAlignment = Scratch::kAlignment;
@@ -116,7 +116,7 @@ Plan plan_mma_half_gradients(const Problem& problem, const Device&) {
 }
 
 Plan plan_wgmma_half_gradients(const Problem& problem, const Device&) {
-    constexpr int64_t kFewRows = 32; // of which most of a tile would be padding
+    constexpr int64_t kFewRows = 32; // with so few, most of a tile would be padding
     const size_t bytes =
         std::max(half_forward::wgmma_shared_bytes(problem.dim), half_backward::wgmma_gradient_bytes(problem.dim));
     Plan plan = half_backward::plan(problem, bytes, true);

@@ -22,7 +22,7 @@ Problem forward_of(const Problem& problem) {
     return forward;
 }
 
-// Enough for any of forward's kernels: which one is chosen may be another one for a part of the batches.
+// Enough for every forward kernel: for a part of the batches, another kernel may be chosen.
 size_t forward_scratch_bytes(const Problem& problem, const Device& device) {
     size_t most = 0;
     const Problem forward = forward_of(problem);
@@ -37,7 +37,7 @@ size_t forward_scratch_bytes(const Problem& problem, const Device& device) {
 struct Parts {
     RowFacts* facts;
     RowStatistics* statistics;
-    float* out; // O, packed, where no dQ takes its place; else none
+    float* out; // O, packed, if no dQ takes its place; else none
     void* of_forward;
     size_t bytes;
 
@@ -64,12 +64,12 @@ struct FactArgs {
     int64_t statistics_unit;         // from one unit to the next
     RowFacts* facts;                 // [unit][query]
     int64_t queries;
-    int row_blocks; // of a unit
+    int row_blocks; // in a unit
     int dim;
 };
 
-// A warp takes 32 rows of a unit, and a lane the chain of one, 32 columns after the other; they come by way of shared
-// memory, so that neighbouring lanes read neighbouring columns.
+// A warp takes 32 rows of a unit, and each lane computes the chain of one row, 32 columns at a time. The columns go
+// through shared memory, so that adjacent lanes read adjacent columns.
 __global__ __launch_bounds__(kRowsOfBlock) void row_facts(const __grid_constant__ FactArgs args) {
     __shared__ float tiles[kWarps][2][kWarpSize][kWarpSize + 1];
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -87,7 +87,7 @@ __global__ __launch_bounds__(kRowsOfBlock) void row_facts(const __grid_constant_
                 tile[y][lane] = exists ? column[static_cast<size_t>(first_row + y) * stride + first] : 0.0f;
             }
         };
-        __syncwarp(); // all have read the columns before
+        __syncwarp(); // all lanes have read the previous columns
         bring(tiles[warp][0], dout, args.dout.row);
         bring(tiles[warp][1], out, args.out.row);
         __syncwarp();

@@ -1,6 +1,6 @@
-// What the rungs share in which a warp sums a row of gradients: a row of dQ over keys, or rows of dK and dV over the
-// queries of all heads that share them. Either is the same code with the operands' roles swapped: a product of two rows
-// is the same to the bit whichever comes first.
+// Shared by the rungs in which a warp sums a row of gradients: a row of dQ over keys, or rows of dK and dV over the
+// queries of all heads that share them. Both use the same code with the tensors' roles swapped: a product of two rows
+// is the same to the bit in either order.
 #pragma once
 
 #include "src/gpu/common/warp.cuh"
@@ -8,14 +8,14 @@
 
 namespace hw4::gpu {
 
-constexpr int kTileRows = kWarpSize;         // the other rows of a tile: a lane for each
-constexpr int kChunkColumns = kScoreColumns; // of which a lane has one in each chunk
+constexpr int kTileRows = kWarpSize;         // the other rows of a tile, one per lane
+constexpr int kChunkColumns = kScoreColumns; // a lane has one column in each chunk
 static_assert(kSegmentRows % kTileRows == 0 && kChunkColumns == kWarpSize);
 
-// A unit's rows that give scores, from Q or K, and at the same places those that give dP, from dO or V.
+// A unit's rows of Q or K, which give scores, and the corresponding rows of dO or V, which give dP.
 struct TwoOperands {
     const float* at[2];
-    size_t row[2]; // from one to the next
+    size_t row[2]; // distance from one row to the next
     int64_t rows;
 
     __device__ __forceinline__ const float* of(int operand, int64_t index) const {
@@ -32,8 +32,8 @@ __device__ __forceinline__ TwoOperands keys_of(const GradientArgs& args, uint32_
     return {{forward.k.of(kv_unit), forward.v.of(kv_unit)}, {forward.k.row, forward.v.row}, forward.keys};
 }
 
-// Neighbours among the other rows, and the contract's segments in which a sum takes them: the first row of the one that
-// is taken after so many.
+// Adjacent other rows, and the contract's segments in which a sum takes them: the first row of the segment that comes
+// after a given number of segments.
 struct OtherRows {
     int64_t first;
     int64_t end;
@@ -54,15 +54,15 @@ struct OtherRows {
     }
 };
 
-// The two ways round: whose rows the sums are for. Sum 0 is of dS times the others' first operand, sum 1, where there
-// is one, of P times their second.
+// The two roles: the sums are for rows of queries or of keys. Sum 0 adds dS times the others' first operand; sum 1, if
+// there is one, adds P times their second operand.
 struct ForQueries { // dQ
     static constexpr int kSums = 1;
     static constexpr bool kDescending = true;
 
     HW4_INLINE static uint32_t units(const GradientArgs& args) { return args.forward.units; }
     HW4_INLINE static int64_t rows(const GradientArgs& args) { return args.forward.queries; }
-    HW4_INLINE static uint32_t heads(const GradientArgs&) { return 1; } // of the others
+    HW4_INLINE static uint32_t heads(const GradientArgs&) { return 1; } // of the other rows
     HW4_INLINE static uint32_t other_unit(const GradientArgs& args, uint32_t unit, uint32_t) {
         return args.forward.kv_unit(unit);
     }
@@ -72,7 +72,7 @@ struct ForQueries { // dQ
     __device__ __forceinline__ static TwoOperands others(const GradientArgs& args, uint32_t unit) {
         return keys_of(args, unit);
     }
-    // That make pairs with some of the rows [first, end).
+    // The other rows that form pairs with some of the rows [first, end).
     HW4_INLINE static OtherRows range(const GradientArgs& args, int64_t, int64_t end) {
         return {0, args.forward.sight.of(end - 1)};
     }
@@ -110,7 +110,7 @@ struct ForKeys { // dK and dV
     }
 };
 
-// What the others of a tile are multiplied by, for sum 0 and sum 1: dS and P of a lane's pair.
+// The factors of the other rows of a tile, for sum 0 and sum 1: dS and P of a lane's pair.
 struct Factors {
     float of[2];
 };
@@ -121,7 +121,7 @@ __device__ __forceinline__ Factors factors_of(const GradientArgs& args, float sc
     return factors;
 }
 
-// A lane's columns of a row's sums on their way through the contract's levels.
+// A lane's columns of a row's sums, at the levels of the contract.
 template <int kSumCount, int kChunks>
 struct LaneSums {
     static constexpr int kSums = kSumCount;
@@ -133,7 +133,7 @@ struct LaneSums {
     __device__ __forceinline__ void close_group() { close(total, group); }
 
 private:
-    // The parts begin again.
+    // Adds the parts and sets them to 0.
     __device__ __forceinline__ static void close(float (&sums)[kSums][kChunks], float (&parts)[kSums][kChunks]) {
 #pragma unroll
         for (int sum = 0; sum < kSums; ++sum)
@@ -145,8 +145,8 @@ private:
     }
 };
 
-// A row's totals of a head, onto those of the heads before, which wait in the output: registers are for what every tile
-// needs.
+// Adds a row's totals of a head to the totals of earlier heads, which are stored in the output: registers are needed
+// for the loop over tiles.
 template <class Own, int kChunks>
 __device__ __forceinline__ void close_head(LaneSums<Own::kSums, kChunks>& sums, const GradientArgs& args, uint32_t unit,
                                            int64_t row, uint32_t head, int lane) {

@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kGroupStages = kGroupRows / kStageRows;
 
-// A number of dQ: its groups of keys, the last first. Those that no row of the block of sums sees are not there.
+// A number of dQ: the sum of its groups of keys, the last first. Groups that no row of the block sees do not exist.
 __device__ void join_dq(const RoundArgs& args, uint32_t unit, int row, int column) {
     const int groups = args.key_groups();
     const int seen = args.seen_by_rows(row / kSumRows * kSumRows, kSumRows);
@@ -25,10 +25,10 @@ __device__ void join_dq(const RoundArgs& args, uint32_t unit, int row, int colum
         scaled_gradient(total, args.all.scale);
 }
 
-// A number of dK or dV of a head of keys: of each head of queries in the round its groups of rows, then the heads.
+// A number of dK or dV of a head of keys: for each head of queries in the round its groups of rows, then the heads.
 struct KeySum {
     const float* parts;
-    float* running; // of the head of queries whose rows come in several rounds
+    float* running; // for a head of queries with rows in several rounds
     const Heads<float>& heads;
     bool scaled;
 };
@@ -48,7 +48,7 @@ __device__ void join_key(const RoundArgs& args, const RunningTotals& totals, con
     for (uint32_t unit = max(first_head, args.first_unit); unit < min(end_head, end_unit); ++unit) {
         float total = totals.unit_begins ? 0.0f : *running;
         for (int group = 0; group < args.row_groups(); ++group) {
-            if (first_stage >= min(stages, (group + 1) * kGroupStages)) continue; // no row in it sees the key
+            if (first_stage >= min(stages, (group + 1) * kGroupStages)) continue; // no row in the group sees the key
             const size_t place = static_cast<size_t>(unit - args.first_unit) * args.row_groups() + group;
             total += of.parts[(place * args.keys() + key) * args.part_row + column];
         }

@@ -1,11 +1,11 @@
 // kept_pairs: P and dS kept in memory, so that each pair is computed once. The top of the backward ladder.
 //
 // Idea      The rungs below compute a pair twice, for dQ and for dK and dV: seven products where five are needed. Here
-//           P and dS of as many units as there is memory for are written out (pairs.cu), and then are three plain
-//           products of matrices (sum_tiles.cuh). No block waits for another, nothing is added by atomics.
-// Memory    8 bytes a pair. Where there is less, units come in rounds, and one that is too large in slabs of query rows
-//           (rounds.h).
-// Order     The contract's segments and groups; where there are few blocks, groups are summed apart, and join.cu adds
+//           P and dS of as many units as fit in memory are written out (pairs.cu), and the gradients are three plain
+//           matrix products (sum_tiles.cuh). No block waits for another, and there are no atomic additions.
+// Memory    8 bytes per pair. If there is not enough, units come in rounds, and a unit that is too large in slabs of
+//           query rows (rounds.h).
+// Order     The contract's segments and groups; with few blocks, groups are summed separately, and join.cu adds
 //           them up.
 #include <algorithm>
 
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kCounterBytes = 256;
 static_assert(kPaddedRows == kSumRows && kPaddedRows * kPaddedKeys == kPairTile);
 
-// Rounds take the place of what the first steps no longer need.
+// Rounds reuse the memory that the first steps no longer need.
 size_t bytes_before_rounds(const Problem& problem) { return facts_bytes(problem) + kCounterBytes; }
 
 // The parts of the memory of a round, one after the other.
@@ -47,7 +47,7 @@ void compute_round(const RoundArgs& args, const RunningTotals& totals, const Dev
 } // namespace
 
 Plan plan_kept_pairs(const Problem& problem, const Device& device) {
-    constexpr int64_t kFewRows = 32; // of which most of a tile would be padding
+    constexpr int64_t kFewRows = 32; // with so few, most of a tile would be padding
     constexpr int64_t kMostRows = int64_t{1} << 30;
     constexpr size_t kMuchScratch = size_t{8} << 30; // for a slab: a million keys
     Plan plan;

@@ -7,20 +7,20 @@
 
 namespace hw4::gpu {
 
-// Pairs: P and dS of a round, each computed once, to memory.
+// Pairs: P and dS of a round, each computed once and stored in memory.
 //
-// Idea      Flash attention avoids memory of N x N numbers since tensor cores outrun it. Float32 multiply-adds do not:
-//           two products of d columns a pair take longer than its 8 bytes.
+// Idea      Flash attention avoids memory of N x N numbers because tensor cores outrun it. Float32 fma do not: two
+//           products of d columns per pair take longer than its 8 bytes.
 // Who       As in forward's tile kernel: 128 query rows (64 with little shared memory) against tiles of 64 keys, 8 x 8
-//           pairs a thread (8 x 4 where d > 64), both products as outer products from transposed shared memory.
+//           pairs per thread (8 x 4 for d > 64), both products as outer products from transposed shared memory.
 // Loop      over products: S of a tile from Q and K, then dP from dO and V, by the same code with other addresses; two
 //           products one after the other would be twice the code, which the multiprocessor could not fetch in time.
-//           The next product's keys or values travel meanwhile.
+//           The next product's keys or values are copied meanwhile.
 // No help   P and dS kept in registers and stored a few rows at a time during the next product, 0.3 %.
 
 template <class T>
 struct alignas(16) PairMemory {
-    // Each with a step to spare, which reading ahead touches and no step uses.
+    // Each with a spare step: prefetching reads it, but no step uses it.
     float qt[T::kDim + kSpareSteps][T::kQStride];
     float gt[T::kDim + kSpareSteps][T::kQStride];
     float kt[T::kDim + kSpareSteps][T::kKStride];
@@ -32,9 +32,9 @@ struct alignas(16) PairMemory {
     unsigned drawn;
 };
 
-// The product of a tile: chains of 32 columns, added in order. copy_rows(round) starts copies that travel meanwhile, a
-// few with each round: all at once they hold up the loads of the steps. Short loops: all steps in a line are 70 KB of
-// code, and took a sixth longer.
+// The product of a tile: chains of 32 columns, added in order. copy_rows(round) starts asynchronous copies, a few in
+// each round: all at once they delay the loads of the steps. Loops are short: unrolled, 70 KB of code took a sixth
+// longer.
 template <class T, class CopyRows>
 __device__ __forceinline__ void tile_product(float (&e)[kRowsPerThread][T::kKT], Factors& at, CopyRows copy_rows) {
     constexpr bool kPeeled = T::kDim > 64; // measured
@@ -55,7 +55,7 @@ __device__ __forceinline__ void tile_product(float (&e)[kRowsPerThread][T::kKT],
     rewind<ScoreSteps<T>>(at, T::kDim);
 }
 
-// A number of each of the thread's rows.
+// A number for each of the thread's rows.
 struct OfRows {
     float x[kRowsPerThread];
 
@@ -65,7 +65,7 @@ struct OfRows {
     __device__ __forceinline__ float operator[](int i) const { return x[i]; }
 };
 
-// Scores to P. Rows whose M and origin are 0 need the floor alone.
+// Turns scores into P. Rows with M and origin 0 need only the floor.
 template <class T>
 __device__ __forceinline__ void form_p(float (&s)[kRowsPerThread][T::kKT], const float (&e)[kRowsPerThread][T::kKT],
                                        const PairMemory<T>& shared, bool by_zero, const Position& at, Scale scale) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void form_p(float (&s)[kRowsPerThread][T::kKT], const
     }
 }
 
-// P = +0 where there is no pair: chosen, since such a score may be anything. dS is a zero then by itself.
+// P = +0 if there is no pair, by selection, since such a score may have any value. dS is then zero, too.
 template <class T>
 __device__ __forceinline__ void clear_hidden(float (&s)[kRowsPerThread][T::kKT], const RoundArgs& args, int block_row,
                                              int first_key, const Position& at) {
@@ -104,7 +104,7 @@ __device__ __forceinline__ void clear_hidden(float (&s)[kRowsPerThread][T::kKT],
     }
 }
 
-// The thread's numbers to memory: `to` is its place in the tile.
+// Stores the thread's numbers; `to` is its place in the tile.
 template <class T>
 __device__ __forceinline__ void store_pairs(const float (&s)[kRowsPerThread][T::kKT], float* to) {
 #pragma unroll
@@ -115,23 +115,23 @@ __device__ __forceinline__ void store_pairs(const float (&s)[kRowsPerThread][T::
                    make_float4(s[i][j], s[i][j + 1], s[i][j + 2], s[i][j + 3]));
 }
 
-// A piece as the block does it.
+// The tiles of a piece, for the block that computes it.
 struct PairTiles {
     uint32_t unit; // of the round
     int block_row;
     int first_key;
     int tiles;
-    int seen_by_all; // keys, by every row of the block; none where some of its rows do not exist
+    int seen_by_all; // keys seen by every row of the block; 0 if some of its rows do not exist
 };
 
-// Blocks of rows that a unit makes: as many as sums take, which have kSumRows.
+// Blocks of rows in a unit: enough for the sums, which take kSumRows at a time.
 template <class T>
 HW4_INLINE int pair_blocks(int rows) {
     return (rows + kSumRows - 1) / kSumRows * (kSumRows / T::kRows);
 }
 
-// Rows of tiles differ in length under a mask, and the longest come first: the last query rows of all units. A row of
-// tiles has those that sums read, which take kSumRows keys or queries at a time.
+// Under a mask rows of tiles differ in length, and the longest come first: the last query rows of all units. A row of
+// tiles has the tiles that sums read, which take kSumRows keys or queries at a time.
 template <class T>
 __device__ __forceinline__ PairTiles pair_tiles_of(const RoundArgs& args, const PairPiece& piece) {
     const auto blocks = static_cast<uint32_t>(pair_blocks<T>(args.rows));
@@ -158,7 +158,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void pair_kernel(const __g
     const ForwardArgs& forward = args.all.forward;
     const Rows q_rows = rows_of(forward.q, args.first_row + args.rows, forward.dim);
     const Rows g_rows = rows_of(args.all.dout, args.first_row + args.rows, forward.dim);
-    Rows rows = rows_of(forward.k, forward.keys, forward.dim); // of what is copied next
+    Rows rows = rows_of(forward.k, forward.keys, forward.dim); // source of the next copy
     Rows other_rows = rows_of(forward.v, forward.keys, forward.dim);
     const Position at = position<Lanes>();
     const int team = at.warp / T::kTeam;
@@ -174,7 +174,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void pair_kernel(const __g
         if (shared.drawn >= args.queue.length()) break;
         const PairTiles tiles = pair_tiles_of<T>(args, args.queue.piece(shared.drawn));
         if (tiles.tiles <= 0) {
-            __syncthreads(); // all know
+            __syncthreads(); // all threads have read it
             continue;
         }
         const uint32_t unit = args.unit(tiles.unit);
@@ -211,7 +211,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void pair_kernel(const __g
         for (int step = 2 * tiles.tiles; step > 0; --step) {
             float e[kRowsPerThread][T::kKT];
             tile_product<T>(e, factors, [&](int round) {
-                constexpr int kCopies = T::kKeys / copy.kRowsAtOnce; // of a product
+                constexpr int kCopies = T::kKeys / copy.kRowsAtOnce; // in a product
                 constexpr int kEvery = T::kDim / kRoundSteps / kCopies;
                 static_assert(kEvery == 1 || kEvery == 2, "rounds to a copy");
                 if (kEvery == 1 || round % kEvery == 0) copy.next_rows(other_rows);
@@ -244,25 +244,25 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void pair_kernel(const __g
                 key += T::kKeys;
             }
             finish_copies();
-            __syncthreads(); // the next keys or values are complete; all are done with these
+            __syncthreads(); // the next keys or values are complete; all threads are done with these
         }
     }
 #else
-    __trap(); // the table keeps it from cards and builds below 8.0
+    __trap(); // the table keeps GPUs and builds below 8.0 from it
 #endif
 }
 
 namespace {
 
-// Head size, all columns there, warps of a team, warps, blocks a multiprocessor. With P and dP, 8 x 8 each, d = 32 has
-// no registers for a third block.
+// Head size, all columns exist, warps of a team, warps, blocks per multiprocessor. With P and dP, 8 x 8 each, d = 32
+// has no registers for a third block.
 template <bool kWhole>
 using PairTiling32 = Tiling<32, kWhole, 1, 4, 2>;
 template <bool kWhole>
 using PairTiling64 = Tiling<64, kWhole, 1, 4, 2>;
 template <bool kWhole>
 using PairTiling128 = Tiling<128, kWhole, 2, 8, 1>;
-// Half the rows and one block, for cards with too little shared memory for the others. Where d > 64, 99 KB do not do.
+// Half the rows and one block, for GPUs with too little shared memory for the others. For d > 64, 99 KB are not enough.
 template <bool kWhole>
 using SmallPairTiling64 = Tiling<64, kWhole, 2, 4, 1>;
 template <bool kWhole>

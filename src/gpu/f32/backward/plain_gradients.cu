@@ -4,7 +4,7 @@
 // Who       Lane = other row of a tile of 32 for the pairs, lane = column (one in each chunk of 32) for the sums.
 // Memory    No shared memory. Each lane reads its own row of both operands, so the 32 loads of a step touch 32 cache
 //           lines. Every pair is computed twice: once for dQ, and once for dK and dV.
-// Order     The contract's, as it stands there.
+// Order     The contract's, unchanged.
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/backward/gradient_args.h"
 #include "src/gpu/f32/backward/gradient_rows.cuh"
@@ -16,7 +16,7 @@ namespace {
 constexpr int kWarps = 4;
 constexpr int kMaxChunks = 8; // columns in chunks of 32: d <= 256
 
-// Adds the others [first, end) of a tile, each with its lane's factor: all lanes of a warp call it.
+// Adds the other rows [first, end) of a tile, each with its lane's factor: all lanes of a warp call it.
 template <class Sums>
 __device__ __forceinline__ void add_tile(Sums& sums, const Factors& factors, const TwoOperands& others, int64_t tile,
                                          const OtherRows& seen, int dim) {
@@ -80,7 +80,7 @@ void launch_for(const GradientArgs& args, cudaStream_t stream) {
 
 Plan plan_plain_gradients(const Problem& problem, const Device& device) {
     Plan plan;
-    plan.shared_bytes = 48 << 10; // at most what every card grants a block
+    plan.shared_bytes = 48 << 10; // every GPU allows a block this much
     plan.scratch_bytes = first_steps_bytes(problem, device);
     return plan;
 }

@@ -1,5 +1,5 @@
-// How kept_pairs divides its work: the pieces that blocks draw, and the rounds that memory has room for. No CUDA here,
-// so that it can be tested anywhere.
+// How kept_pairs divides its work: the pieces that blocks draw, and the rounds that fit in memory. No CUDA here, so
+// that it can be tested anywhere.
 #pragma once
 
 #include <algorithm>
@@ -12,22 +12,22 @@
 
 namespace hw4::gpu {
 
-// ---- How the blocks that form pairs share the work. A row of tiles is a block of query rows against the keys that
-// they see; blocks draw pieces of such rows from a queue until none is left. A piece owes nothing to another, so a row
-// may be cut anywhere: long pieces first, since a piece begins with its rows of Q and dO, and short ones at last, so
-// that all multiprocessors end together.
+// ---- How the blocks that form pairs divide the work. A row of tiles is a block of query rows against the keys that
+// they see; blocks draw pieces of such rows from a queue until none is left. Pieces are independent, so a row may be
+// cut anywhere: long pieces come first, since each piece starts by loading its rows of Q and dO, and short ones last,
+// so that all multiprocessors end together.
 
 struct PairPiece {
     uint32_t row; // of tiles
     uint32_t first_tile;
-    uint32_t end_tile; // may be beyond the row's last, and so may first_tile
+    uint32_t end_tile; // may be beyond the row's last tile, and so may first_tile
 };
 
 struct PairQueue {
     uint32_t rows;
     uint32_t long_rows; // first in the queue
     uint32_t long_tiles;
-    uint32_t long_pieces; // of each of them
+    uint32_t long_pieces; // in each of them
     uint32_t short_tiles;
     uint32_t short_pieces;
 
@@ -46,8 +46,8 @@ private:
     }
 };
 
-// `rows` of up to so many tiles, `share` of which are there (under a mask), on so many blocks. Rows that differ in
-// length come with the longest first; the last of them are as short as pieces.
+// `rows` rows of up to `tiles` tiles, of which the fraction `share` exists (under a mask), on `blocks` blocks. If rows
+// differ in length, the longest come first; the last are as short as pieces.
 inline PairQueue pair_queue(int64_t rows, int64_t tiles, double share, int64_t blocks) {
     constexpr int64_t kShortPieces = 32; // for each block, if all pieces were short
     constexpr int64_t kLongPieces = 6;
@@ -64,24 +64,24 @@ inline PairQueue pair_queue(int64_t rows, int64_t tiles, double share, int64_t b
     return queue;
 }
 
-// ---- How a launch that keeps pairs is cut into rounds, by the memory there is for them: as many units at once as fit,
-// or, where not even one does, slabs of its query rows.
+// ---- How a launch that keeps pairs is divided into rounds that fit in memory: as many units at once as fit or, if not
+// even one fits, slabs of its query rows.
 
-constexpr int64_t kPaddedRows = 128; // pairs come in blocks of so many query rows, and so do sums
-constexpr int64_t kPaddedKeys = 64;  // and tiles of so many keys
+constexpr int64_t kPaddedRows = 128; // pairs, and sums, come in blocks of so many query rows
+constexpr int64_t kPaddedKeys = 64;  // and in tiles of so many keys
 
 inline int64_t parts_of(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 inline int64_t whole_parts(int64_t whole, int64_t part) { return parts_of(whole, part) * part; }
 
-// What a launch has in memory, in floats. Here and below, of a part of backward the problem is that of its rows
+// The memory of a launch, in floats. Here and below, for a part of backward the problem is that of its rows
 // (AskedGradients::of_rows).
 struct RoundSizes {
     AskedGradients asked;
-    int64_t key_tiles;  // of a row of tiles
-    int64_t part_row;   // of a row of sums
-    int64_t keys;       // of a unit
-    int64_t key_groups; // likewise
-    bool in_parts;      // sums may have to be apart
+    int64_t key_tiles;  // in a row of tiles
+    int64_t part_row;   // in a row of sums
+    int64_t keys;       // in a unit
+    int64_t key_groups; // in a unit
+    bool in_parts;      // groups may have to be summed separately
 
     explicit RoundSizes(const Problem& problem)
         : asked(problem), key_tiles(parts_of(asked.keys, kPaddedKeys)),
@@ -90,11 +90,11 @@ struct RoundSizes {
           in_parts((asked.gives_dq && keys > kGroupRows) ||
                    (asked.gives_dk_dv && (problem.heads != problem.kv_heads || problem.queries > kGroupRows))) {}
 
-    int64_t pairs(int64_t rows) const { // P, and as much for dS
+    int64_t pairs(int64_t rows) const { // for P, and for dS
         return whole_parts(rows, kPaddedRows) * key_tiles * kPaddedKeys;
     }
     int64_t query_parts(int64_t rows) const { return asked.gives_dq ? key_groups * rows * part_row : 0; }
-    int64_t key_parts(int64_t rows) const { return parts_of(rows, kGroupRows) * key_totals(); } // of dK, and of dV
+    int64_t key_parts(int64_t rows) const { return parts_of(rows, kGroupRows) * key_totals(); } // for dK, and for dV
     int64_t key_totals() const { return asked.gives_dk_dv ? keys * part_row : 0; }
     int64_t of_unit(int64_t rows) const {
         return 2 * pairs(rows) + (in_parts ? query_parts(rows) + 2 * key_parts(rows) : 0);
@@ -103,12 +103,12 @@ struct RoundSizes {
 
 struct Rounds {
     int64_t units_at_once;
-    int64_t slab_rows; // of a unit; fewer than it has only where units_at_once is 1
-    int64_t slabs;     // of a unit
-    bool apart;        // groups of the sums each for itself, to be joined afterwards
+    int64_t slab_rows; // of a unit; fewer than all its rows only if units_at_once is 1
+    int64_t slabs;     // in a unit
+    bool apart;        // groups are summed separately and joined afterwards
 };
 
-// In bytes; of what no card could hold, that it could not.
+// In bytes; a huge number if no GPU could hold it.
 inline size_t round_bytes(const RoundSizes& sizes, const Rounds& rounds) {
     constexpr int64_t kMost = int64_t{1} << 60;
     const int64_t unit = sizes.of_unit(rounds.slab_rows);
@@ -119,8 +119,8 @@ inline size_t round_bytes(const RoundSizes& sizes, const Rounds& rounds) {
 
 inline int64_t least_slab(const Problem& problem) { return std::min<int64_t>(problem.queries, kGroupRows); }
 
-// Of sums as many blocks as come at once, or better several times as many, or the last ones leave most of the card
-// idle. Cut at their groups there are more of them, which cost memory and a kernel that joins them.
+// There should be at least as many blocks of sums as run at once, better several times as many; otherwise the last ones
+// leave most of the GPU idle. Cutting sums at their groups makes more blocks, for memory and a kernel that joins.
 inline bool needs_sums_apart(const Problem& problem, const Rounds& rounds, const Device& device) {
     const RoundSizes sizes(problem);
     const AskedGradients& asked = sizes.asked;
@@ -141,7 +141,7 @@ inline Rounds rounds_for(const Problem& problem, const Device& device, size_t by
     const int64_t floats = static_cast<int64_t>(bytes / sizeof(float));
     Rounds rounds{1, problem.queries, 1, false};
     const int64_t fitting = floats / sizes.of_unit(problem.queries);
-    if (fitting >= 1) { // as even as they come
+    if (fitting >= 1) { // as even as possible
         const int64_t count = parts_of(problem.units(), std::min(fitting, problem.units()));
         rounds.units_at_once = parts_of(problem.units(), count);
     } else {
@@ -157,14 +157,14 @@ inline Rounds rounds_for(const Problem& problem, const Device& device, size_t by
     return rounds;
 }
 
-// What a launch needs.
+// The least that a launch needs.
 inline size_t least_round_bytes(const Problem& problem) {
     const RoundSizes sizes(problem);
     const int64_t slab = least_slab(problem);
     return round_bytes(sizes, {1, slab, parts_of(problem.queries, slab), true});
 }
 
-// Beyond which more is of no use.
+// More than this does not help.
 inline size_t most_round_bytes(const Problem& problem) {
     const RoundSizes sizes(problem);
     return round_bytes(sizes, {problem.units(), problem.queries, 1, true});

@@ -1,16 +1,16 @@
 // shared_gradients: tiles in shared memory.
 //
-// Idea      32 rows share every other row: a block brings 32 of the others at a time into shared memory, where
-//           plain_gradients reads them for each row. With what forward's rungs have taught: rows 33 floats apart, loads
-//           along the rows, unrolled loops, sums in registers.
-// Who       A block of 32 warps takes 32 rows of a unit and walks over all others that some of them sees; warp = row.
+// Idea      32 rows share every other row: a block loads 32 of the others at a time into shared memory, where
+//           plain_gradients reads them for each row. It uses what forward's rungs have taught: rows 33 floats apart,
+//           loads along the rows, unrolled loops, sums in registers.
+// Who       A block of 32 warps takes 32 rows of a unit and walks over all others that any of them sees; warp = row.
 //           For the pairs lane = other row, for the sums lane = column (one in each chunk of 32 columns).
 // Memory    The two operands of its rows 32 x D each, one chunk of the others 32 x 33, dS and P 32 x 32 each: 20.1 KiB
 //           for D = 32, 28.1 for 64, 44.1 for 128. With D = 256 that would be 76, and the registers of 32 warps would
-//           not hold the sums: blocks have 16 rows there, 40.1 KiB. Of the others every chunk is brought once for the
+//           not hold the sums: blocks have 16 rows then, 40.1 KiB. Every chunk of the others is loaded once for the
 //           pairs and once more for the sums.
 // Order     The contract's: a chunk is one chain of the products; pairs that do not exist are carried as +0.
-// Limits    5 shared loads for 4 fma, and every pair computed twice.
+// Limits    5 shared loads for 4 fma, and every pair is computed twice.
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/backward/gradient_args.h"
 #include "src/gpu/f32/backward/gradient_rows.cuh"
@@ -30,7 +30,7 @@ struct GradientTiling {
     static constexpr int kSteps = kSums * kChunks >= 8 ? kTileRows / 2 : kTileRows;
 };
 
-// A block's. Only the others are read down their columns; all lanes of a warp read the rest at one address.
+// A block's tiles. Only the others are read down their columns; all lanes of a warp read the rest at one address.
 template <class T>
 struct GradientTiles {
     alignas(16) float own[2][T::kChunks][T::kRows][kChunkColumns];
@@ -53,13 +53,13 @@ __device__ __forceinline__ void load_chunk(float (&to)[kCount][kRowFloats], cons
     }
 }
 
-// The next chunk of the others, in place of the one before.
+// Loads the next chunk of the others over the previous one.
 template <class T>
 __device__ __forceinline__ void bring(GradientTiles<T>& tiles, const TwoOperands& others, int operand, int64_t tile,
                                       int chunk, int dim) {
-    __syncthreads(); // all warps have read what was there
+    __syncthreads(); // all warps have read the previous chunk
     load_chunk<T>(tiles.others, others, operand, tile, chunk, dim);
-    __syncthreads(); // it is complete; before the first so are the block's own rows
+    __syncthreads(); // the chunk is complete; before the first chunk, so are the block's own rows
 }
 
 // For the warp's row and the lane's other row.
@@ -112,7 +112,7 @@ __global__ __launch_bounds__(T::kThreads, 1) void shared_gradients(const __grid_
     const auto unit = static_cast<uint32_t>(blockIdx.x / row_blocks);
     const int64_t first_row = blockIdx.x % row_blocks * T::kRows;
     const int64_t end_row = first_row + T::kRows < rows ? first_row + T::kRows : rows;
-    const int64_t row = first_row + warp < end_row ? first_row + warp : end_row - 1; // whose facts are there to read
+    const int64_t row = first_row + warp < end_row ? first_row + warp : end_row - 1; // a row with facts to read
     const OtherRows seen = Own::range(args, row, row + 1);
     const OtherRows seen_by_block = Own::range(args, first_row, end_row);
 
@@ -136,7 +136,7 @@ __global__ __launch_bounds__(T::kThreads, 1) void shared_gradients(const __grid_
                 Factors factors{};
                 if (seen.has(tile + lane))
                     factors = factors_of(args, score, dP, Own::facts(args, unit, row, other_unit, tile + lane));
-#pragma unroll // the warp has read those of the tile before: there were barriers since
+#pragma unroll // the warp has read those of the previous tile: there were barriers since
                 for (int sum = 0; sum < T::kSums; ++sum) tiles.factors[sum][warp][lane] = factors.of[sum];
                 add_tile<T>(sums, tiles, others, tile, dim);
             }

@@ -1,13 +1,13 @@
-// Sums: dV, dK and dQ of a round from its pairs, three products of matrices.
+// Sums: dV, dK and dQ of a round from its pairs, three matrix products.
 //
-// Idea      dV_j = sum_i P dO_i and dK_j = sum_i dS q_i take pairs as they lie, a query after the other, and dQ_i =
-//           sum_j dS k_j along their rows, four keys at a time. Nothing else is to be done: the plainest and fastest
-//           loops of the whole.
-// Who       A block has 128 rows of the result and 64 columns (32 where d is at most that), a thread 8 x 8 of them (or
-//           8 x 4). Two stages of shared memory: a segment of 64 summed rows is multiplied while the next one travels.
-// Order     A stage is a segment, one chain in registers from +0, then added to the group's sums, in registers too. A
-//           group's sums go to memory: added to the totals, which stand where the result will, or, where sums are
-//           apart, each for itself, so that there are more blocks; join.cu adds those up.
+// Idea      dV_j = sum_i P dO_i and dK_j = sum_i dS q_i read pairs in storage order, query after query, and dQ_i =
+//           sum_j dS k_j reads along their rows, four keys at a time. There is no other work: these are the simplest
+//           and fastest loops of backward.
+// Who       A block has 128 rows of the result and 64 columns (32 if d is at most that), a thread 8 x 8 of them (or
+//           8 x 4). Two stages of shared memory: a segment of 64 summed rows is multiplied while the next is copied.
+// Order     A stage is a segment, one chain in registers from +0, then added to the group's sums, also in registers. A
+//           group's sums go to memory: added to the totals, in the result's place, or, to have more blocks, stored
+//           separately; join.cu adds those up.
 #pragma once
 
 #include "src/gpu/f32/backward/round_args.h"
@@ -29,48 +29,47 @@ struct SumTiling {
 };
 
 template <class T>
-struct alignas(512) SumMemory { // rows of dQ's pairs begin at whole 256 bytes, even ones at whole 512
-    // Each with a step to spare, which reading ahead touches and no step uses: the other buffer is being written.
+struct alignas(512) SumMemory { // rows of dQ's pairs begin at multiples of 256 bytes, even ones at multiples of 512
+    // Each with a spare step: prefetching reads it, but no step uses it; the other buffer is being written.
     float w[2][(kStageRows + 1) * kSumRows]; // pairs, [query][key]: 64 queries, for dQ 128
     float m[2][kStageRows + 1][T::kColumns];
 };
 
 enum class SumOf { dv, dk, dq };
 
-// What a block is to do.
+// The work of a block.
 struct SumJob {
     SumOf of;
     uint32_t unit;    // of the round
     int first_row;    // of the result: keys, or rows of the round
-    int first_column; // likewise
+    int first_column; // the same for columns
     int first_stage;  // of the summed rows; those of dQ are taken from the last to the first
     int end_stage;
-    int group; // where sums are apart
+    int group; // if groups are summed separately
 };
 
-// Which places pairs change with each other in shared memory, so that neither the lanes that copy nor those that read
-// meet in a bank: of four keys, or four queries, each. Both by exclusive or.
+// Pairs swap places in shared memory, by exclusive or, so that neither the lanes that copy nor those that read have
+// bank conflicts: groups of four keys, or of four queries.
 __device__ __forceinline__ int exchanged_of_keys(int down) { return (down & 1) << 2; }
 __device__ __forceinline__ int exchanged_of_queries(int down, int second) {
     return (down & 1) << 2 | (down & 2) | second;
 }
 
-// What is summed at a time on its way to shared memory: a thread's share of the pairs and of the other matrix, a part
-// with every round of the arithmetic; all at once they hold up its loads. Each warp copies 32 queries and 64 keys, a
-// line of it at a time.
+// Copies of a stage to shared memory: a thread's part of the pairs and of the other matrix, some in every round of the
+// arithmetic; all at once they delay its loads. Each warp copies 32 queries and 64 keys, a line at a time.
 template <class T, bool kOfQueries>
 class StageCopies {
 public:
     static constexpr int kParts = kStageRows / T::kRound;
 
-    // `pairs`: the first stage's tile, of dK and dV the first one of two.
+    // `pairs`: the first stage's tile, for dK and dV the first of two.
     __device__ StageCopies(SumMemory<T>& memory, const float* pairs, bool second_tile, size_t row_of_tiles,
                            const float* matrix, const Rows& rows, int first_column)
         : rows_(rows), row_of_tiles_(row_of_tiles * sizeof(float)) {
         const Position at = position<PairedLanes>();
         const int team = kOfQueries ? at.warp : at.warp % 2;
         const int tile = kOfQueries ? 0 : at.warp / 2;
-        // Where there is no second tile the first stands for it: what comes of it is dropped.
+        // If there is no second tile, the first is used instead, and its results are dropped.
         pairs_ = reinterpret_cast<const char*>(pairs + (second_tile ? tile * kPairTile : 0) + team * kPairTeam +
                                                4 * at.lane);
         const int row = team * kWarpRows + 4 * at.down;
@@ -85,7 +84,7 @@ public:
         matrix_to_ = address_of(&memory.m[0][matrix_row_][column]);
     }
 
-    // The parts of a stage follow, to the buffer of that number.
+    // The following parts belong to this stage and go to this buffer.
     __device__ __forceinline__ void begin(int stage, int buffer) {
         if (kOfQueries)
             from_ = pairs_ + static_cast<size_t>(stage) * (kPairTile * sizeof(float));
@@ -96,7 +95,7 @@ public:
         matrix_place_ = matrix_to_ + buffer * static_cast<int>(sizeof(SumMemory<T>::m[0]));
     }
 
-    // The next part: of the lanes' first four rows, and from the middle on of the others.
+    // The next part: rows among the lanes' first four, after middle() among the other four.
     __device__ __forceinline__ void part() {
 #pragma unroll
         for (int i = 0; i < kRowsPart; ++i)
@@ -126,10 +125,10 @@ private:
     static constexpr int kRowFloats = kOfQueries ? kStageRows : kSumRows; // of pairs
     static constexpr int kMatrixThreads = T::kColumns / 4;
     static_assert(T::kThreads / kMatrixThreads == T::kRound, "a round's rows, one piece for each thread");
-    static constexpr int kRowsPart = kRowsPerThread / kParts; // of a lane
+    static constexpr int kRowsPart = kRowsPerThread / kParts; // in a lane
 
     const Rows rows_;
-    const size_t row_of_tiles_; // bytes
+    const size_t row_of_tiles_; // distance, in bytes
     const char* pairs_;         // this thread's first piece
     SharedAddress pair_to_;
     const char* matrix_; // this thread's first columns
@@ -160,7 +159,7 @@ struct KeySumSteps {
     }
 };
 
-// A segment of dV or dK. What travels meanwhile: copies.part() with each round.
+// A segment of dV or dK. copies.part() starts copies in each round.
 template <class T, class Copies>
 __device__ __forceinline__ void multiply_stage_of_keys(float (&o)[kRowsPerThread][T::kCT], const SumMemory<T>& memory,
                                                        int buffer, const Position& at, Copies& copies, bool more) {
@@ -179,14 +178,14 @@ __device__ __forceinline__ void multiply_stage_of_keys(float (&o)[kRowsPerThread
     }
 }
 
-// A segment of dQ: pairs of four keys come at once, a step ahead too.
+// A segment of dQ: pairs of four keys are loaded at once, also a step ahead.
 template <class T, class Copies>
 __device__ __forceinline__ void multiply_stage_of_queries(float (&o)[kRowsPerThread][T::kCT],
                                                           const SumMemory<T>& memory, int buffer, const Position& at,
                                                           Copies& copies, bool more) {
     constexpr int kRowBytes = 4 * kStageRows;
     const SharedAddress rows = address_of(&memory.w[buffer][(at.warp * kWarpRows + 4 * at.down) * kStageRows]);
-    // Rows begin at whole 256 bytes: a piece of four keys by exclusive or.
+    // Rows begin at multiples of 256 bytes, so an exclusive or selects a piece of four keys.
     const SharedAddress first_rows = rows ^ (exchanged_of_queries(at.down, 0) << 4);
     const SharedAddress last_rows = (rows + 4 * kDown * kRowBytes) ^ (exchanged_of_queries(at.down, 1) << 4);
     SharedAddress m_at = address_of(&memory.m[buffer][0][4 * at.across]);
@@ -200,7 +199,7 @@ __device__ __forceinline__ void multiply_stage_of_queries(float (&o)[kRowsPerThr
     for (int i = 0; i < kRowsPerThread; ++i) load_row(0, i, 0);
     load_floats(b[0], m_at, kSecondPlaces);
     clear(o);
-    unsigned piece = 0; // the round's first, in bytes from its row's beginning
+    unsigned piece = 0; // the round's first, in bytes from the beginning of its row
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
 #pragma unroll 1
@@ -224,12 +223,12 @@ __device__ __forceinline__ void multiply_stage_of_queries(float (&o)[kRowsPerThr
     }
 }
 
-// Where the sums of a job go: row after row of the result, or of the group's place.
+// The destination of a job's sums: row after row of the result, or of the group's place.
 struct SumTarget {
     float* first; // its first row and column
     size_t row;
     int rows;    // that exist, from the first on
-    int columns; // likewise
+    int columns; // the same for columns
     float scale; // of the result, where it is scaled
 };
 
@@ -253,15 +252,15 @@ __device__ __forceinline__ SumTarget target_of(const RoundArgs& args, const SumJ
             forward.dim - job.first_column, args.all.scale};
 }
 
-// What a group's sums become.
+// What to do with a group's sums.
 struct GroupStep {
-    bool apart;    // nothing else: they are stored as they are
-    bool is_first; // of the job's groups: nothing is added
+    bool apart;    // they are stored unchanged
+    bool is_first; // the job's first group: nothing is added
     bool is_last;  // the total is the result
-    bool scaled;   // which is scaled
+    bool scaled;   // the result is scaled
 };
 
-// A group's sums to where they go. Totals are loaded all at once: one after the other each would wait for memory.
+// Stores a group's sums. All totals are loaded at once: one after the other each would wait for memory.
 template <class T>
 __device__ __forceinline__ void store_group(const float (&group)[kRowsPerThread][T::kCT], const SumTarget& target,
                                             const Position& at, const GroupStep& step) {
@@ -291,7 +290,7 @@ __device__ __forceinline__ void store_group(const float (&group)[kRowsPerThread]
                     if (x < columns) total[i][j + x] = from[x];
             }
         });
-    add_rows(total, group); // apart: a -0 may become +0, which joining does too
+    add_rows(total, group); // stored separately, a -0 may become +0, as joining does too
     if (step.is_last && !step.apart)
 #pragma unroll
         for (int i = 0; i < kRowsPerThread; ++i)
@@ -345,11 +344,11 @@ __device__ __forceinline__ void sum_stages(const RoundArgs& args, const SumJob& 
     }
     float group[kRowsPerThread][T::kCT];
     clear(group);
-    bool is_first = true; // of the groups
+    bool is_first = true; // the first group
 #pragma unroll 1
     for (int n = 0; n < stages; ++n) {
         finish_copies();
-        __syncthreads(); // the stage is complete; all are done with the one before
+        __syncthreads(); // the stage is complete; all threads are done with the previous one
         const bool more = n + 1 < stages;
         if (more) copies.begin(stage_of(n + 1), (n + 1) % 2);
         float o[kRowsPerThread][T::kCT];
@@ -372,13 +371,13 @@ __device__ __forceinline__ void sum_stages(const RoundArgs& args, const SumJob& 
         store_group<T>(group, target_of<T>(args, job), at, {args.dq_parts != nullptr, true, true, job.of != SumOf::dv});
 }
 
-// First all blocks of dK and dV, then those of dQ: a multiprocessor that does both at a time has too much code to
+// First all blocks of dK and dV, then those of dQ: a multiprocessor that runs both at a time has too much code to
 // fetch. Under a mask the first keys and the last queries, of all units, have the most work and come first.
 struct SumGrid {
-    uint32_t key_blocks; // of a unit
+    uint32_t key_blocks; // in a unit
     uint32_t row_blocks;
     uint32_t column_blocks;
-    uint32_t row_groups; // 1, unless sums are apart
+    uint32_t row_groups; // 1 unless groups are summed separately
     uint32_t key_groups;
 
     HW4_INLINE uint32_t key_jobs(uint32_t units) const { return 2 * key_blocks * units * column_blocks * row_groups; }
@@ -437,7 +436,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void sum_kernel(const __gr
     else
         sum_stages<T, false>(args, job, shared);
 #else
-    __trap(); // the table keeps it from cards and builds below 8.0
+    __trap(); // the table keeps GPUs and builds below 8.0 from it
 #endif
 }
 

@@ -1,4 +1,4 @@
-// What the kernels of f32 share: where the matrices stand, and the sum over a warp in the contract's order.
+// Shared by the kernels of f32: where the matrices are, and the sum over a warp in the contract's order.
 #pragma once
 
 #include "src/gpu/common/forward_args.h"
@@ -19,19 +19,19 @@ __device__ __forceinline__ UnitMatrices matrices_of(const ForwardArgs& args, uin
     return {args.q.of(unit), args.k.of(kv_unit), args.v.of(kv_unit), args.out.of(unit)};
 }
 
-// Blocks of T::kRows query rows that a unit makes.
+// Blocks of T::kRows query rows in a unit.
 template <class T>
 __host__ __device__ int64_t row_blocks_of(const ForwardArgs& args) {
     return (args.queries + T::kRows - 1) / T::kRows;
 }
 
-// Keys that some row of such a block sees: those of its last.
+// Keys that some row of such a block sees, that is, the keys of its last row.
 template <class T>
 __device__ __forceinline__ int64_t seen_by_block(const ForwardArgs& args, int64_t first_row) {
     return args.sight.of((first_row + T::kRows < args.queries ? first_row + T::kRows : args.queries) - 1);
 }
 
-// And all of them.
+// Blocks of query rows in all units.
 template <class T>
 int64_t blocks_of(const ForwardArgs& args) {
     return int64_t{args.units} * row_blocks_of<T>(args);

@@ -1,17 +1,17 @@
-// drawn_tiles: woven_tiles by blocks that draw their rows from a queue, the last ones in pieces. The top of the ladder.
+// drawn_tiles: woven_tiles with blocks that draw rows from a queue, the last ones in pieces. The top of the ladder.
 //
-// Idea      512 blocks on 132 multiprocessors are 3.88 turns that take the time of 4. Nor are multiprocessors equally
-//           fast: a tile took the same groups of them up to 5 % longer, in the long unrolled parts and not in the short
-//           loop of p*v, so it is their instructions that come late. Here the card is filled once, and blocks draw the
+// Idea      512 blocks on 132 multiprocessors are 3.88 waves that take the time of 4. Multiprocessors are not equally
+//           fast, either: a tile took the same groups of them up to 5 % longer, in the long unrolled parts and not in
+//           the short loop of p*v, so instruction fetch is late there. Here the blocks fill the GPU once and draw the
 //           next row of tiles until none is left; the last two rows for each block come in pieces of two thirds, two
-//           ninths, ..., whose registers are handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
-//           Where rows are fewer than three for two blocks, woven_tiles takes less time (tile_queue.h). Under a mask
-//           rows differ in length, and are drawn from the longest to the shortest, whole.
+//           ninths, ..., with registers handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
+//           With fewer than three rows for two blocks, woven_tiles takes less time (tile_queue.h). Under a mask
+//           rows differ in length, and blocks draw whole rows from the longest to the shortest.
 // Who, Memory, Order   As in woven_tiles. Scratch: up to 21 MB on an H200, for each launch at a time.
 // No help   Shares of equal length, settled at the start, +0.5 to +3 % where the queue brings +2 to +6 %: the slow
-//           multiprocessors end last. Blocks of a multiprocessor on neighbouring rows and the same keys, no gain. The
+//           multiprocessors end last. Blocks of a multiprocessor on adjacent rows and the same keys, no gain. The
 //           next piece's Q and K copied during the last tile of this one: d = 32 up to +2 %, d = 64 -1 %, as the code
-//           for it lies in the loop. Barriers split into arriving and waiting (mbarrier), 0.0 %. K copied in the first
+//           for it is in the loop. Barriers split into arriving and waiting (mbarrier), 0.0 %. K copied in the first
 //           half of p*v, -3 %. Scores in loops of 8 steps, not peeled: 40 instead of 90 KB of code, -2 %.
 #include <algorithm>
 
@@ -22,10 +22,10 @@ namespace {
 
 template <class T>
 size_t drawn_bytes(const ForwardArgs& args, const Device& device) {
-    return DrawnPieces<T, View::all>::Left::bytes(cut_rows_of<T>(args, device)); // with a mask too, which cuts none
+    return DrawnPieces<T, View::all>::Left::bytes(cut_rows_of<T>(args, device)); // also with a mask, which needs none
 }
 
-// A part of the problem may be drawn as small blocks where the whole is as large ones.
+// A part of the problem may be drawn as small blocks if the whole problem is drawn as large ones.
 size_t drawn_bytes_of_parts(const ForwardArgs& args, const Device& device) {
     if (args.dim <= 32) return drawn_bytes<Tiling32<true>>(args, device);
     if (args.dim <= 64)

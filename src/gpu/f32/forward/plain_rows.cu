@@ -3,7 +3,7 @@
 // Idea      None yet: the contract's loops, a warp for each query row.
 // Who       Lane = key of a tile of 32 for the scores, lane = column (one in each chunk of 32) for the output.
 // Memory    No shared memory. Each lane reads its own key row, so the 32 loads of a step touch 32 cache lines.
-// Order     The contract's, as it stands there.
+// Order     The contract's, unchanged.
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/common.cuh"
 #include "src/gpu/f32/kernels.h"
@@ -93,7 +93,7 @@ __global__ __launch_bounds__(kWarps* kWarpSize) void plain_rows(const __grid_con
 
 Plan plan_rows(const Problem&, const Device&) {
     Plan plan;
-    plan.shared_bytes = 48 << 10; // at most what every card grants a block
+    plan.shared_bytes = 48 << 10; // every GPU allows a block this much
     return plan;
 }
 

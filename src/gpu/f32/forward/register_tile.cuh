@@ -1,5 +1,5 @@
-// Register tiles: how the threads of a block share a tile of scores and one of outputs, and the outer products that
-// fill them.
+// Register tiles: how the threads of a block divide a tile of scores and a tile of outputs, and the outer products that
+// compute them.
 #pragma once
 
 #include "src/gpu/common/shared_memory.cuh"
@@ -9,10 +9,10 @@ namespace hw4::gpu {
 
 constexpr int kRowsPerThread = 8;
 constexpr int kAcross = 8; // lanes of a warp across keys or columns
-constexpr int kDown = 4;   // and down the query rows
+constexpr int kDown = 4;   // lanes of a warp down the query rows
 constexpr int kWarpRows = kRowsPerThread * kDown;
 
-// Which lanes of a warp stand across and which down.
+// The position of a warp's lanes: across and down.
 struct RowsOfLanes { // eight across, four down
     static __device__ __forceinline__ int across(int lane) { return lane % 8; }
     static __device__ __forceinline__ int down(int lane) { return lane / 8; }
@@ -26,8 +26,8 @@ struct PairedLanes {
     static __device__ __forceinline__ constexpr int across_bit(int bit) { return bit == 0 ? 1 : 2 << bit; }
 };
 
-// kTeamWarps warps share 32 query rows: each takes its part of the tile's keys for the scores and of the columns for
-// the output.
+// kTeamWarps warps share 32 query rows: each takes a part of the tile's keys for the scores and of the columns for the
+// output.
 template <int kDimension, bool kAllColumns, int kTeamWarps, int kWarpCount, int kBlocksPerSm>
 struct Tiling {
     static constexpr int kDim = kDimension;
@@ -42,24 +42,24 @@ struct Tiling {
     static constexpr int kWarpKeys = kKeys / kTeam;
     static constexpr int kWarpColumns = kDim / kTeam;
     static constexpr int kKT = kWarpKeys / kAcross;    // a thread's keys
-    static constexpr int kCT = kWarpColumns / kAcross; // and output columns
-    // With 8 x 8 scores, twice, and 8 x 8 totals there is no register for anything else: row sums wait elsewhere.
+    static constexpr int kCT = kWarpColumns / kAcross; // a thread's output columns
+    // With 8 x 8 scores, twice, and 8 x 8 totals no register is left: row sums are stored in shared memory meanwhile.
     static constexpr bool kSumsWait = kKT == 8 && kCT == 8;
     static_assert(kKT % 4 == 0 && kCT % 4 == 0, "tiles are read as float4");
     static_assert(kWarps % kTeam == 0 && kKeys == 64, "see weight_offset");
-    // Transposed rows 4 banks apart modulo 32: 4 rows x 8 columns written by a warp meet 32 banks.
+    // Transposed rows are 4 banks apart modulo 32: the 4 rows x 8 columns that a warp writes use 32 banks.
     static constexpr int kQStride = kRows + 4;
     static constexpr int kKStride = kKeys + 4;
 };
 
-// Calls visit() with the tiling of that head size: of all its columns, or of some.
+// Calls visit() with the tiling of that head size: for all its columns, or for some.
 template <template <bool> class TilingOf, class Visit>
 void with_columns(int dim, Visit visit) {
     if (dim == TilingOf<true>::kDim) return visit(TilingOf<true>());
     return visit(TilingOf<false>());
 }
 
-// Where a thread's tiles lie.
+// Where a thread's tiles are.
 struct Position {
     int warp;
     int lane;
@@ -67,7 +67,7 @@ struct Position {
     int down;
 };
 
-// Asked again where it is needed rather than kept in a register: hence volatile.
+// Volatile, so that it is read again where it is needed rather than kept in a register.
 __device__ __forceinline__ int thread_in_block() {
     int thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -86,11 +86,11 @@ __device__ __forceinline__ int row_of(const Position& at, int i) { return i / 4 
 __device__ __forceinline__ int place_of(const Position& at, int j) {
     return j / 4 * 4 * kAcross + 4 * at.across + j % 4;
 }
-constexpr int kSecondRows = 4 * kDown * 4;     // bytes from a thread's first four rows to the others
-constexpr int kSecondPlaces = 4 * kAcross * 4; // and from its first four keys or columns
+constexpr int kSecondRows = 4 * kDown * 4;     // bytes from a thread's first four rows to its others
+constexpr int kSecondPlaces = 4 * kAcross * 4; // bytes from its first four keys or columns to its others
 
-// acc += a outer b, back and forth so that from one fma to the next one factor stays. The two ways round were chosen by
-// what the compiler makes of them.
+// acc += a outer b, in alternating directions so that consecutive fmas share a factor. The two directions were chosen
+// by the code that the compiler makes of them.
 template <int kN>
 __device__ __forceinline__ void outer_by_columns(float (&acc)[kRowsPerThread][kN], const float (&a)[kRowsPerThread],
                                                  const float (&b)[kN], bool from_zero) {
@@ -110,7 +110,7 @@ __device__ __forceinline__ void outer_by_rows(float (&acc)[kRowsPerThread][kN], 
     for (int turn = 0; turn < kRowsPerThread; ++turn)
 #pragma unroll
         for (int step = 0; step < kN; ++step) {
-            const int i = turn < 4 ? turn : 11 - turn; // 0 1 2 3 7 6 5 4: as the rows were loaded
+            const int i = turn < 4 ? turn : 11 - turn; // 0 1 2 3 7 6 5 4: in the order of the loads
             const int j = turn % 2 == 0 ? step : kN - 1 - step;
             acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
         }
@@ -132,7 +132,7 @@ __device__ __forceinline__ void add_rows(float (&total)[kRowsPerThread][kN], con
         for (int j = 0; j < kN; ++j) total[i][j] += o[i][j];
 }
 
-// What is in the registers is there from here on: the compiler would clear them later.
+// Makes the compiler set these registers here: it would clear them later.
 template <int kN>
 __device__ __forceinline__ void keep_here(float (&acc)[kRowsPerThread][kN]) {
 #pragma unroll
@@ -147,9 +147,9 @@ struct Fragments {
     float a[2][kRowsPerThread];
     float b[2][kN];
 };
-constexpr int kSpareSteps = 1; // that reading ahead touches beyond the last
+constexpr int kSpareSteps = 1; // steps that prefetching reads beyond the last
 
-// Where the next step's factors lie in shared memory.
+// The address of the next step's factors in shared memory.
 struct Factors {
     SharedAddress a;
     SharedAddress b;
@@ -157,14 +157,14 @@ struct Factors {
 
 constexpr int kRoundSteps = 8;
 
-// A chain of outer products from where the factors stand up to where b reaches `end`, and the factors moved past them.
-// Steps    says what a step is: a(u) and b(u), how many bytes the factors of step u lie beyond those of step 0,
+// A chain of outer products from the current factors up to where b reaches `end`; advances the factors past them.
+// Steps    defines a step: a(u) and b(u), how many bytes the factors of step u are beyond those of step 0,
 //          linear in whole rounds of kRoundSteps; load(), step u's factors into a slot; multiply(), the outer product.
-// kUnroll  Steps of a round, of which the chain is a whole number.
-// kAhead   The operands of the first step are in slot 0 already; each step loads the next one's before it computes,
-//          the last one those of the step after the chain.
-// kPeeled  The first step multiplies instead of adding to what the registers have.
-// copies() Called at the beginning of each round: copies to shared memory that travel meanwhile.
+// kUnroll  Steps of a round; the chain is a whole number of rounds.
+// kAhead   The operands of the first step are already in slot 0; each step loads the next one's before it computes,
+//          the last step those of the step after the chain.
+// kPeeled  The first step multiplies instead of adding to the registers.
+// copies() Called at the beginning of each round: starts asynchronous copies to shared memory.
 template <class Steps, int kUnroll, bool kAhead, bool kPeeled, int kN, class Copies>
 __device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragments<kN>& f, Factors& at,
                                       SharedAddress end, Copies copies) {
@@ -185,14 +185,14 @@ __device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragment
     while (at.b != end) round(false);
 }
 
-// Back by so many steps. Cheaper than a copy of the factors: no register is free to keep one.
+// Back by `steps` steps. Cheaper than a copy of the factors: no register is free for one.
 template <class Steps>
 __device__ __forceinline__ void rewind(Factors& at, int steps) {
     at.a -= Steps::a(steps);
     at.b -= Steps::b(steps);
 }
 
-// ---- The product of two tiles whose rows stand transposed in shared memory: what a step of it is
+// ---- The product of two tiles with transposed rows in shared memory: its steps
 
 // A step of the scores is a column: a are rows of Q, b are keys.
 template <class T>

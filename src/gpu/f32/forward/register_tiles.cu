@@ -2,14 +2,14 @@
 //
 // Idea      With Q, K and the weights TRANSPOSED in shared memory every step is an outer product of two short vectors
 //           read as float4: at d = 64 8 x 8 tiles, 64 fma for 4 loads, where register_rows has 5 loads for 4 fma. And
-//           no running maximum: see tile_kernel.cuh.
+//           there is no running maximum: see tile_kernel.cuh.
 // Who       A warp has 32 query rows and all 64 keys of a tile, a thread 8 x 8 scores and 8 rows x 4 (d = 32) or 8
 //           columns. d = 128, and small blocks at 64: two warps for the rows, each with half the keys and half the
 //           columns, so 8 x 4 scores. Lanes in rows of eight.
-// Memory    A block of 128 rows: 74 KiB at d = 32 (3 blocks a multiprocessor), 111 at 64 (2), 181 at 128 (1); few rows
-//           or little memory: 64 rows, 75 KiB at 64 and 125 at 128. K comes float by float, 4 rows x 8 columns a
+// Memory    A block of 128 rows: 74 KiB at d = 32 (3 blocks per multiprocessor), 111 at 64 (2), 181 at 128 (1); few
+//           rows or little memory: 64 rows, 75 KiB at 64 and 125 at 128. K comes float by float, 4 rows x 8 columns per
 //           warp, into rows 4 banks apart: no conflicts. Weights: see weight_offset. 159 to 255 registers,
-//           none spilled where all columns are there (sm_90).
+//           none spilled if all columns exist (sm_90).
 // Order     Scores: blocks of 32 columns, ascending. Sums: a thread's keys belong to one sum lane. p*v: keys ascending,
 //           a tile is a segment, totals in registers.
 // Limits    Nothing overlaps: a block waits for its copies, then computes.
@@ -35,7 +35,7 @@ Plan plan_tiles(const Problem& problem, const Device&) {
     const int64_t rows = std::max(problem.queries, problem.keys);
     if (rows > kMostRows)
         plan.why_not = "takes up to " + std::to_string(kMostRows) + " rows, this case has " + std::to_string(rows);
-    // For the smallest blocks.
+    // The shared memory of the smallest blocks.
     plan.shared_bytes = problem.dim <= 32   ? sizeof(TileMemory<Tiling32<true>>)
                         : problem.dim <= 64 ? sizeof(TileMemory<SmallTiling64<true>>)
                                             : sizeof(TileMemory<SmallTiling128<true>>);

@@ -1,6 +1,6 @@
-// The contract's references of a team's rows, for blocks with a row that has left the range of M = 0. In shared memory:
-// no register is free for them. A raise in the second 32 keys of a tile, which is a segment, multiplies what the first
-// 32 have added to the output, between the two.
+// The contract's references of a team's rows, for blocks with a row that has left the range of M = 0. They are in
+// shared memory, because no register is free. A raise in the second 32 keys of a tile, which is a segment, multiplies
+// the output of the first 32 keys, between the two.
 #pragma once
 
 #include "src/gpu/f32/forward/tile_weights.cuh"
@@ -16,7 +16,7 @@ __device__ __forceinline__ void sync_team(int team) {
         asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(T::kTeam * kWarpSize) : "memory");
 }
 
-// Whether it is so for any thread of the team; for two warps a barrier.
+// Whether `here` is true for any thread of the team; a barrier for two warps.
 template <class T>
 __device__ __forceinline__ bool any_of_team(bool here, int team) {
     if (T::kTeam == 1) return __any_sync(kAllLanes, here);
@@ -33,7 +33,7 @@ __device__ __forceinline__ bool any_of_team(bool here, int team) {
     return any != 0;
 }
 
-// What the weights of a tile's first or last 32 keys are measured against, by row.
+// The references of the weights of a tile's first or last 32 keys, by row.
 struct alignas(16) HalfReferences {
     float bias[kWarpRows];
     float floor[kWarpRows];
@@ -47,18 +47,18 @@ struct alignas(16) RowReferences {
 
     HalfReferences half[kHalves];
     float raise_above[kWarpRows]; // of the last half
-    // When a row is raised in this tile: what its sums are multiplied by before a half, and its totals. Before that,
-    // the largest score of the half.
+    // If a row is raised in this tile: the factors of its sums before a half, and of its totals. Before that, the
+    // largest score of the half.
     float factor[kHalves][kWarpRows];
     float total_factor[kWarpRows];
 
-    // Between tiles, that of a row.
+    // Between tiles, the reference of a row.
     __device__ __forceinline__ Reference of(int row) const {
         const HalfReferences& last = half[kHalves - 1];
         return {kRoundToInt - last.bias[row], last.origin[row], last.bias[row], last.floor[row], raise_above[row]};
     }
 
-    // The team's first warp calls it, each lane for the row of its number.
+    // The team's first warp calls it, each lane for the row with its number.
     __device__ __forceinline__ void put(int row, const Reference& reference) {
 #pragma unroll
         for (HalfReferences& each : half) put(each, row, reference);
@@ -80,7 +80,7 @@ struct alignas(16) RowReferences {
         return exceeded;
     }
 
-    // The whole team calls it: raises what the tile's scores ask for, 32 keys after 32 keys.
+    // The whole team calls it: raises references where the tile's scores require it, 32 keys after 32 keys.
     template <class Lanes>
     __device__ __forceinline__ void raise(const Scores<T>& s, const Position& at, Scale scale) {
         const int team = at.warp / T::kTeam;
@@ -126,7 +126,7 @@ private:
     }
 };
 
-// For rows first to first + 3 of a thread, and likewise keys: scores to weights, in place.
+// For rows first to first + 3 of a thread, and the same for keys: turns scores into weights, in place.
 template <class T>
 __device__ __forceinline__ void weigh(Scores<T>& s, int first_row, int first_key, const HalfReferences& references,
                                       const Position& at, Scale scale) {
@@ -146,7 +146,7 @@ __device__ __forceinline__ void weigh(Scores<T>& s, int first_row, int first_key
         }
 }
 
-// A thread's eight rows of a factor for each row.
+// A factor for each of a thread's eight rows.
 struct RowFactors {
     float of[kRowsPerThread];
 
@@ -163,7 +163,7 @@ __device__ __forceinline__ void multiply_rows(float (&rows)[kRowsPerThread][kN],
         for (float& x : rows[i]) x *= factors.of[i];
 }
 
-// total * factor + o, for each row its own.
+// total * factor + o, with each row's own factor.
 template <int kN>
 __device__ __forceinline__ void add_rows(float (&total)[kRowsPerThread][kN], const RowFactors& factors,
                                          const float (&o)[kRowsPerThread][kN]) {
@@ -178,7 +178,7 @@ __device__ __forceinline__ void multiply_rows(RowSums& sums, const RowFactors& f
     for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] *= factors.of[i];
 }
 
-// What a team of two collects when rows were raised in the tile.
+// The sums that a team of two collects if rows were raised in the tile.
 __device__ __forceinline__ void collect(RowSums& sums, const float (&first)[kRowsPerThread],
                                         const float (&second)[kRowsPerThread], const RowFactors& before_first,
                                         const RowFactors& before_second) {
@@ -187,8 +187,8 @@ __device__ __forceinline__ void collect(RowSums& sums, const float (&first)[kRow
         sums.lane[i] = (sums.lane[i] * before_first.of[i] + first[i]) * before_second.of[i] + second[i];
 }
 
-// All of a thread's scores to weights, likewise, with the references of their rows. Ragged: not all rows see all of the
-// tile's keys. Whether references were raised, of any row of the team.
+// Turns all of a thread's scores into weights in the same way, with the references of their rows. Ragged: not all rows
+// see all of the tile's keys. Returns whether references of any row of the team were raised.
 template <class Lanes, class T, View kView>
 __device__ __forceinline__ bool weigh_by_the_row(Scores<T>& s, RowSums& sums, RowReferences<T>& references,
                                                  SharedAddress to, bool ragged, const TileSight<T, kView>& sight,

@@ -1,4 +1,4 @@
-// The rungs shared_tiles to register_rows: one kernel with one more choice made on each.
+// The rungs shared_tiles to register_rows: one kernel, with one more choice on each rung.
 #include <algorithm>
 #include <type_traits>
 
@@ -9,20 +9,20 @@
 namespace hw4::gpu {
 
 // Tiles in shared memory, a warp for each query row: the kernel of the rungs shared_tiles to register_rows. They differ
-// in four choices, each rung making one more than the rung before it:
+// in four choices; each rung makes one more than the rung before it:
 //
-//   kPadded     the rows of the K and V tile lie 33 floats apart instead of 32
-//   kCoalesced  neighbouring lanes load neighbouring floats of a row, instead of one float of neighbouring rows
+//   kPadded     the rows of the K and V tile are 33 floats apart instead of 32
+//   kCoalesced  adjacent lanes load adjacent floats of a row, instead of one float of adjacent rows
 //   kUnrolled   the loops over a tile's columns and keys are unrolled
 //   kRegisters  the running output and its totals are in registers instead of memory
 //
 // A block takes a tile of query rows of a unit and walks over all keys. For the scores lane = key, for the output lane
 // = column (one in each chunk of 32 columns). K and V pass through one buffer, on the rungs 32 keys and a chunk at a
-// time. How much it takes and brings at a time is its Block: that may change the speed, never the bytes, since whatever
-// the buffer holds is worked on in the contract's tiles of 32 keys.
+// time. Its Block sets how many rows a block takes and how many keys it loads: that changes the speed, never the bytes,
+// since the contents of the buffer are used in the contract's tiles of 32 keys.
 
-// ---- Where the kernel keeps a query row's output while it grows: in memory or in registers. Either
-// way a lane has one column in each chunk of 32 and is the only thread that touches it.
+// ---- Where the kernel keeps a query row's output while it grows: in memory or in registers. In both cases a lane has
+// one column in each chunk of 32, and no other thread uses it.
 
 constexpr int kTile = kKeyTile; // keys of a tile, columns of a chunk, lanes of a warp
 static_assert(kTile == kScoreColumns, "a chunk of columns is one block of the score");
@@ -31,7 +31,7 @@ static_assert(kTile == kWarpSize, "a lane for each key and for each column");
 // A lane's columns of an output row in global memory.
 struct LaneColumns {
     float* first;
-    int count; // of its chunks, from the first, those in which the column exists
+    int count; // the lane's chunks, from the first on, in which the column exists
 
     __device__ __forceinline__ bool exists(int chunk) const { return chunk < count; }
     __device__ __forceinline__ float& at(int chunk) const { return first[chunk * kTile]; }
@@ -43,7 +43,7 @@ __device__ __forceinline__ LaneColumns lane_columns(const ForwardArgs& args, flo
     return {out + static_cast<size_t>(row) * args.out.row + lane, (args.dim - lane + kTile - 1) / kTile};
 }
 
-// The running output in shared memory. For the totals there is no room left: they wait in the output itself.
+// The running output in shared memory. There is no space left for the totals: they are kept in the output itself.
 template <int kChunks, int kRows>
 class SharedOutput {
 public:
@@ -67,7 +67,7 @@ public:
     }
 
 private:
-    float* running_; // this lane's in the first chunk
+    float* running_; // this lane's column in the first chunk
     LaneColumns totals_;
 };
 
@@ -98,15 +98,15 @@ struct RowChoices {
 };
 using RegisterRows = RowChoices<RowRung::registers>; // profile/row_tilings.cu gives it blocks of other sizes
 
-// What a block of the rungs takes.
+// The sizes of a block of the rungs.
 template <class Choices, int kChunks>
 struct RungBlock {
     // Query rows: Br in papers. 32 rows of 256 columns of Q and of the output would not fit into 48 KiB.
     static constexpr int kRows = !Choices::kRegisters && kChunks == 8 ? 16 : 32;
-    static constexpr int kKeys = kTile;   // that the buffer holds: Bc
-    static constexpr int kHeldChunks = 1; // and chunks of their columns
-    // Room for one block on a multiprocessor is all that is asked for, of every rung alike: left alone, the compiler
-    // squeezes some into half the registers and others not.
+    static constexpr int kKeys = kTile;   // in the buffer: Bc
+    static constexpr int kHeldChunks = 1; // chunks of their columns in the buffer
+    // Every rung asks for only one block per multiprocessor: left alone, the compiler squeezes some rungs into half the
+    // registers and others not.
     static constexpr int kLeastBlocks = 1;
 };
 
@@ -123,9 +123,9 @@ struct RowTiling : Choices, Block {
     // With eight chunks in registers all 32 steps at once make some architectures spill.
     static constexpr int kSteps = Choices::kRegisters && kChunks == 8 ? kTile / 2 : kTile;
     static constexpr int kUnroll = Choices::kUnrolled ? kSteps : 1;
-    // Loads of a chunk that a thread has under way: more hide more of the memory's latency, but take registers.
+    // Loads of a chunk that a thread has in flight: more hide more of the memory's latency, but take registers.
     static constexpr int kLoads = 4;
-    static constexpr int kTileLoads = kTile * kTile / kThreads; // its share of a tile
+    static constexpr int kTileLoads = kTile * kTile / kThreads; // per thread
     static constexpr int kTilesAtOnce = std::max(kLoads / kTileLoads, 1);
     // Registers have no indices: loops over chunks in registers have to be unrolled.
     static constexpr int kChunkUnroll = Choices::kRegisters ? kChunks : 1;
@@ -133,7 +133,7 @@ struct RowTiling : Choices, Block {
         std::conditional_t<Choices::kRegisters, RegisterOutput<kChunks>, SharedOutput<kChunks, Block::kRows>>;
 };
 
-constexpr size_t kSharedBytes = 48 << 10; // of a block, without asking for more
+constexpr size_t kSharedBytes = 48 << 10; // for a block, without asking for more
 
 // A block's shared memory. Only kv is read down its columns; all lanes of a warp read q and p at one address.
 template <class T>
@@ -180,8 +180,8 @@ __device__ __forceinline__ void add_score_blocks(float (&scores)[T::kKeyTiles], 
     for (int tile = 0; tile < T::kKeyTiles; ++tile) scores[tile] += blocks[tile];
 }
 
-// o += the weighted values of a tile's keys, for one column. Where o is in shared memory it is written at every step:
-// for all the compiler knows, the next p or v might lie there.
+// o += the weighted values of a tile's keys, for one column. If o is in shared memory it is written at every step: for
+// all the compiler knows, the next p or v might be there.
 template <class T>
 __device__ __forceinline__ void add_values(float& o, const float (&p)[kTile], const float (&v)[kTile][T::kKeyFloats],
                                            int column) {
@@ -199,13 +199,13 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
     const int64_t first_row = blockIdx.x % row_blocks * T::kRows;
     const auto unit = static_cast<uint32_t>(blockIdx.x / row_blocks);
     const UnitMatrices m = matrices_of(args, unit);
-    const int64_t seen = args.sight.of(first_row + warp); // keys, by the warp's row
+    const int64_t seen = args.sight.of(first_row + warp); // keys that the warp's row sees
     const int64_t end_key = seen_by_block<T>(args, first_row);
     const RowsOfUnit q{m.q, args.q.row, args.queries};
     const RowsOfUnit k{m.k, args.k.row, args.keys};
     const RowsOfUnit v{m.v, args.v.row, args.keys};
 
-    // As many chunks as kv holds, from this one on.
+    // Loads as many chunks as kv holds, from this one on.
     const auto load_chunks = [&](const RowsOfUnit& matrix, int64_t first_key, int chunk) {
         __syncthreads(); // all warps have read what kv held before
 #pragma unroll T::kTilesAtOnce
@@ -252,7 +252,7 @@ __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const 
                 reference = raised;
             }
 
-            // The warp has read its row of p. Before the first tile the barriers of K's chunks have seen to that.
+            // The warp has read its row of p; before the first tile, the barriers of K's chunks guarantee it.
             if (tile > 0) __syncwarp();
             tiles.p[warp][lane] = key_exists ? reference.weight(s, args.scale) : 0.0f;
             __syncwarp(); // the row is complete
@@ -306,20 +306,20 @@ void launch_row_tiles(const Launch& launch, cudaStream_t stream) {
     return launch_rung<Choices, 8>(args, stream);
 }
 
-// shared_tiles: tiles in shared memory, the plainest way.
+// shared_tiles: tiles in shared memory, in the simplest way.
 //
-// Idea      32 query rows share every key: a block brings 32 keys at a time into shared memory and all its rows read
-//           them there, so that K and V leave global memory once for 32 rows where plain_rows reads them for each.
+// Idea      32 query rows share every key: a block loads 32 keys at a time into shared memory and all its rows read
+//           them there, so that K and V leave global memory once for 32 rows; plain_rows reads them for each row.
 // Who       A block of 32 warps takes 32 query rows of a batch and walks over all keys; warp = query row. For the
-//           scores lane = key, for the output lane = column (one in each chunk of 32 columns). When loading, lane = row
-//           of the tile: neighbouring lanes read a whole row apart. No inner loop is unrolled.
+//           scores lane = key, for the output lane = column (one in each chunk of 32 columns). For loads, lane = row
+//           of the tile: adjacent lanes read a whole row apart. No inner loop is unrolled.
 // Memory    Q 32 x D, one chunk of K or V 32 x 32, weights 32 x 32 and the running output 32 x D: 16 KiB for D = 32,
-//           24 for 64, 40 for 128. With D = 256 that would be 72, so blocks have 16 rows there: 38 KiB, within the 48
-//           that every card grants. The segments' totals wait in the output, in global memory. Registers hold a lane's
+//           24 for 64, 40 for 128. With D = 256 that would be 72, so blocks have 16 rows then: 38 KiB, within the 48
+//           that every GPU allows. The segments' totals are in the output, in global memory. Registers hold a lane's
 //           score, its sum of weights and the row's reference: 38 to 61.
 // Order     The contract's: a chunk of K is one block of the score's columns; lanes 0..7 of a warp hold the eight
 //           sums; p*v in key order; after 64 keys the running output is folded into the totals.
-// Limits    The 32 lanes that read a column of K meet one bank: 32 turns for each load.
+// Limits    The 32 lanes that read a column of K use one bank: 32 passes for each load.
 void launch_shared_tiles(const Launch& launch, cudaStream_t stream) {
     launch_row_tiles<RowChoices<RowRung::shared>>(launch, stream);
     HW4_CUDA_LAUNCHED("shared_tiles");
@@ -327,8 +327,8 @@ void launch_shared_tiles(const Launch& launch, cudaStream_t stream) {
 
 // padded_tiles: shared_tiles without bank conflicts.
 //
-// Idea      The rows of the K and V tile lie 33 floats apart: 32 lanes that read down a column meet 32 different banks,
-//           where rows of 32 floats put them all into one.
+// Idea      The rows of the K and V tile are 33 floats apart: 32 lanes that read down a column use 32 different banks;
+//           with rows of 32 floats they would all use one.
 // Who       As in shared_tiles.
 // Memory    As in shared_tiles, and 128 bytes more for the padding. Q and the weights need none: a warp reads its row
 //           of them at one address (a broadcast).
@@ -341,9 +341,9 @@ void launch_padded_tiles(const Launch& launch, cudaStream_t stream) {
 
 // coalesced_tiles: padded_tiles with loads along the rows.
 //
-// Idea      When loading, lane = column of the tile: the 32 lanes of a warp read 128 bytes side by side, where a lane
-//           for each row of the tile makes them read 4 bytes in 32 places.
-// Who       Warp w loads row w of a tile (and row w + 16 where a block has 16 warps); else as in shared_tiles.
+// Idea      For loads, lane = column of the tile: the 32 lanes of a warp read 128 contiguous bytes; with a lane
+//           for each row of the tile they would read 4 bytes in 32 places.
+// Who       Warp w loads row w of a tile (and row w + 16 if a block has 16 warps); else as in shared_tiles.
 // Memory    As in padded_tiles.
 // Order     As in shared_tiles.
 // Limits    Every fma waits for its own two shared loads, and for the loop's counting and branch.
@@ -354,13 +354,13 @@ void launch_coalesced_tiles(const Launch& launch, cudaStream_t stream) {
 
 // unrolled_tiles: coalesced_tiles with its inner loops unrolled.
 //
-// Idea      The 32 columns of a chunk and the 32 keys of a tile are written out: no counters, no branches, addresses
-//           become constants in the instructions, and loads of later steps start before earlier ones have come. Where
-//           nothing is stored in between, the scores, the compiler even takes four floats of q in one load.
+// Idea      The 32 columns of a chunk and the 32 keys of a tile are unrolled: no counters, no branches, addresses
+//           become constants in the instructions, and loads of later steps start before earlier ones have arrived.
+//           The loop of the scores stores nothing in between, so the compiler even loads four floats of q at once.
 // Who       As in coalesced_tiles.
 // Memory    As in padded_tiles; 62 to 64 registers, 66 to 86 beyond d = 128.
 // Order     As in shared_tiles: unrolling changes no order.
-// Limits    p*v stores the running output to shared memory at every step, and the weights come one float at a time.
+// Limits    p*v stores the running output to shared memory at every step, and loads the weights one float at a time.
 void launch_unrolled_tiles(const Launch& launch, cudaStream_t stream) {
     launch_row_tiles<RowChoices<RowRung::unrolled>>(launch, stream);
     HW4_CUDA_LAUNCHED("unrolled_tiles");
@@ -368,15 +368,15 @@ void launch_unrolled_tiles(const Launch& launch, cudaStream_t stream) {
 
 // register_rows: unrolled_tiles with the rows' output in registers.
 //
-// Idea      What only one thread uses needs no memory: a lane's columns of the running output and of the totals stay
-//           in registers for all keys. Nothing is stored in between any more, so the compiler takes four weights, like
-//           four floats of q, in one load.
-// Who       As in unrolled_tiles; 32 query rows a block for every D.
+// Idea      Data of a single thread need no memory: a lane's columns of the running output and of the totals stay
+//           in registers for all keys. Nothing is stored in between any more, so the compiler loads four weights, like
+//           four floats of q, at once.
+// Who       As in unrolled_tiles; 32 query rows per block for every D.
 // Memory    Q 32 x D, one chunk of K or V 32 x 33, weights 32 x 32: 12.1 KiB for D = 32, 16.1 for 64, 24.1 for 128,
 //           40.1 for 256. 58 to 64 registers; 1024 threads can have no more.
 // Order     As in shared_tiles.
-// Limits    5 shared loads for 4 fma. At a load a clock and multiprocessor that alone bounds it at a fifth of what the
-//           fma units do.
+// Limits    5 shared loads for 4 fma. At one load per clock and multiprocessor, this alone limits it to a fifth of the
+//           rate of the fma units.
 void launch_register_rows(const Launch& launch, cudaStream_t stream) {
     launch_row_tiles<RegisterRows>(launch, stream);
     HW4_CUDA_LAUNCHED("register_rows");

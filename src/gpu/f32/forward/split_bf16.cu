@@ -1,4 +1,4 @@
-// split_keys of bf16.
+// split_keys for bf16.
 #include "src/gpu/f32/forward/split_launch.cuh"
 
 namespace hw4::gpu::split {

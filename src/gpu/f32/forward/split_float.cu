@@ -1,4 +1,4 @@
-// split_keys of float.
+// split_keys for float.
 #include "src/gpu/f32/forward/split_launch.cuh"
 
 namespace hw4::gpu::split {

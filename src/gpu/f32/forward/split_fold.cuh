@@ -1,4 +1,4 @@
-// The second part of split_keys: totals of units that several blocks have parts of, from the sums of their segments.
+// The second part of split_keys: totals of units that are split among blocks, from the sums of their segments.
 #pragma once
 
 #include "src/gpu/f32/forward/split_share.cuh"
@@ -17,9 +17,9 @@ struct FoldMemory {
     float inverse;
 };
 
-// Block (x, row, chunk): a unit that several blocks have parts of; one of its rows, 32 of its columns. Where units are
-// not more than the blocks of segments_kernel, x is a unit; otherwise x is such a block, and the unit is the one that
-// ends in its share and began earlier. Warp 0 has the columns, warp 1 the running sums; the others copy.
+// Block (x, row, chunk): a unit that is split among several blocks; one of its rows, 32 of its columns. If there are no
+// more units than blocks of segments_kernel, x is a unit; otherwise x is such a block, and the unit is the one that
+// ends in its share and began earlier. Warp 0 has the columns, warp 1 the running sums; the other warps copy.
 template <class E, int kDim, int kRows>
 __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ Args args, int64_t blocks) {
 #if __CUDA_ARCH__ >= 800
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
 
     // 16 threads copy a segment: eight its sums, six its factors. A thread steps from one of its segments to the next:
-    // to find the place of each anew takes longer than the copy.
+    // computing each place anew takes longer than the copy.
     constexpr int kSegmentThreads = 16;
     constexpr int kAtOnce = kFoldCopiers / kSegmentThreads;
     constexpr int kSumPieces = kFoldColumns / 4;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
         copies_sums ? args.scratch.sums + row * kDim + first_column + piece * 4
                     : reinterpret_cast<const float*>(args.scratch.factors + row) + (piece - kSumPieces) * 4;
     int64_t segment = begin + copier / kSegmentThreads;
-    int64_t block_end = segment; // of the segments of the block that has the thread's next one
+    int64_t block_end = segment; // end of the segments of the block that has the thread's next one
     const float* from = nullptr;
     const auto copy_stage = [&](int stage) {
         const int place_in_stage = stage % kFoldStages * kFoldSegments + copier / kSegmentThreads;
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
                 for (int i = 0; i < count; ++i)
                     for (int tile = 0; tile < kTiles; ++tile)
                         lane_sum = lane_sum * factors[i].raised[tile] + factors[i].shares[tile][lane % kSumLanes];
-            } else { // a chain of additions is half as long as one with factors of 1
+            } else { // a chain of additions takes half as long as one with factors of 1
 #pragma unroll 8
                 for (int i = 0; i < count; ++i)
 #pragma unroll

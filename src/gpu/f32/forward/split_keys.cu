@@ -1,4 +1,4 @@
-// split_keys: which problems it takes, and the launch for their element.
+// split_keys: the problems that it takes, and the launch for their element.
 #include "src/gpu/f32/forward/split_keys.h"
 
 #include <cuda_bf16.h>
@@ -10,7 +10,7 @@
 namespace hw4::gpu {
 namespace {
 
-// Few query rows for each head, which leave most of a tile of rows empty, or most of the card; and keys to divide.
+// Few query rows per head, which would leave most of a tile of rows, or most of the GPU, empty; and keys to split.
 bool pays(const Problem& problem, const Device& device) {
     constexpr int64_t kLeastKeys = 4 * kSegmentKeys;
     constexpr int64_t kMostQueries = 64;

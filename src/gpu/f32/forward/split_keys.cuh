@@ -1,20 +1,20 @@
-// split_keys: few query rows against many keys, the keys divided among all blocks. The contract's sums do not depend on
-// where the keys are divided: a segment of 64 keys has sums of its own, and totals take them up in order.
-// With kPaged, K and V lie in pages: a segment has four parts of 16 keys, each in one page.
+// split_keys: few query rows against many keys, with the keys split among all blocks. The contract's sums do not depend
+// on where the keys are split: a segment of 64 keys has sums of its own, and the totals add them in order.
+// With kPaged, K and V are in pages: a segment has four parts of 16 keys, each in one page.
 //
 // Idea      Every block has an equal share of all segments (split_work.h). The block folds the segments of a unit that
 //           begins in its share into totals. It stores the sums of each segment of a unit that began earlier;
-//           fold_kernel adds them up afterwards, in order. Reading K and V once is what takes the time.
+//           fold_kernel adds them up afterwards, in order. The time is that of reading K and V once.
 // Who       A block of four warps. Scores: a warp for each 32 columns, a lane for one or two keys. Weights: a warp for
 //           each row. Output: a thread for one or two columns of some rows.
 // Memory    K and V of a segment are stages of a ring that cp.async fills. Rows are 16 bytes further apart than they
 //           are long, against bank conflicts. 16-bit elements are widened, exactly, when they are read.
 // Reference A block does not know the reference of a unit that began earlier. It computes the scores of the first tile
-//           and assumes that the reference has not changed since. Where it has, a second launch computes the share
+//           and assumes that the reference has not changed since. If it has, a second launch computes the share
 //           again, with the reference that follows from the tiles' largest scores; otherwise that launch ends at once.
 // Order     The contract's. A factor of 1 multiplies exactly, so every fold has one.
-// Limits    From 16 bits, four rows and more are limited by instructions, not by memory. Few units leave time between
-//           the launches, and the fold of one row's segments is one chain.
+// Limits    With 16-bit elements, four rows and more are limited by instructions, not by memory. With few units, time
+//           passes between the launches, and the fold of one row's segments is one chain.
 #pragma once
 
 #include "src/gpu/f32/forward/split_share.cuh"
@@ -53,8 +53,8 @@ struct Tile {
         alignas(16) float q[kRows][kDim];
         alignas(16) float scores[kChunks][kRows][kSegmentKeys]; // of each chunk of columns
         alignas(16) float weights[kRows][kSegmentKeys];
-        float raised[kRows];  // what o is multiplied by between the two tiles of the segment
-        float rescale[kRows]; // what totals are multiplied by before o is added
+        float raised[kRows];  // factor of o between the two tiles of the segment
+        float rescale[kRows]; // factor of the totals before o is added
         float inverse[kRows];
         Share share;
         Unit whole;     // the next of the share's whole units
@@ -63,14 +63,14 @@ struct Tile {
     static constexpr int kBlocks = static_cast<int>(226 * 1024 / (sizeof(Memory) + 1024));
 };
 
-// What a warp knows of one of its rows.
+// The state of a warp for one of its rows.
 struct WarpRow {
-    int seen; // keys, of which a window has the last
+    int seen; // keys; a window keeps the last of them
     Reference reference;
     float first_M, first_origin; // the reference that the unit's first tile gives
-    float first_above;           // a score above this raises that one
+    float first_above;           // a score above this raises first_M and first_origin
     float lane_sum;              // in lanes 0, 4, ...: the eight running sums
-    bool changed;                // the reference, after the first tile
+    bool changed;                // whether the reference changed after the first tile
 
     // For a key after the last that the row sees, the difference is below 0 and wraps.
     __device__ __forceinline__ bool sees(int key, int window) const {
@@ -94,8 +94,8 @@ public:
           warp_(static_cast<int>(threadIdx.x) / kWarpSize), copied_row_(static_cast<int>(threadIdx.x) / kRowPieces),
           copied_column_(static_cast<int>(threadIdx.x) % kRowPieces * T::kPiece) {}
 
-    // The share of this block; or, if `again`, its first unit once more, where the reference had changed before. All
-    // parts of units go through one loop, so that the code is there once.
+    // Computes the share of this block; or, if `again`, its first unit again, if the reference had changed before. All
+    // parts of units use one loop, so that its code exists once.
     __device__ void run(bool again) {
         if (const Share found = find_share(args_, blockIdx.x, gridDim.x); threadIdx.x == 0) memory_.share = found;
         __syncthreads();
@@ -104,7 +104,7 @@ public:
         const bool began_earlier = share.first > share.first_unit.first;
         if (again && (share.handing_on || !began_earlier || !has_changed_before(share))) return;
         const bool goes_on = share.end < share.all.segments && share.end_unit.first < share.end;
-        const int64_t stop = goes_on ? share.end_unit.first : share.end; // of whole units
+        const int64_t stop = goes_on ? share.end_unit.first : share.end; // of the whole units
         Unit& whole = memory_.whole;
         if (threadIdx.x == 0) whole = began_earlier ? unit_after(args_, share.first_unit) : share.first_unit;
         __syncthreads();
@@ -163,22 +163,22 @@ public:
 private:
     // Parts of units, in the order in which a block computes them.
     enum class Part {
-        handed_on,  // the beginning of the unit that the next block goes on with
-        kept,       // a unit that began earlier: the sums of each segment are kept
-        whole,      // a unit
-        taken_over, // the end of the unit that the block before has begun
+        handed_on,  // the beginning of the unit that the next block continues
+        kept,       // a unit that began earlier: the sums of each segment are stored
+        whole,      // a whole unit
+        taken_over, // the end of the unit that the previous block began
         none
     };
 
     // ---- Memory to shared memory
 
-    // This thread's part of a row of K or V, of all rows that it copies.
+    // This thread's part of the rows of K or V that it copies.
     struct Source {
-        const E* at;    // of the first key; in pages, of the first key of page 0
+        const E* at;    // of the first key; with pages, of the first key of page 0
         int64_t stride; // elements, from one key to the next
         int64_t page;   // from one page to the next
     };
-    static constexpr int kPartKeys = 16; // of a segment: they lie in one page
+    static constexpr int kPartKeys = 16; // of a segment: they are in one page
     static constexpr int kParts = kSegmentKeys / kPartKeys;
     static constexpr int kRowPieces = T::kDim / T::kPiece;
     static constexpr int kRowsAtOnce = kThreads / kRowPieces;
@@ -199,7 +199,7 @@ private:
         if (args_.pages.has(page)) page_ = page;
     }
 
-    // The rows of a segment, `count` of which exist; what does not exist becomes zeros.
+    // Copies the rows of a segment; `count` rows exist, the others become zeros.
     __device__ __forceinline__ void copy_segment(E* stage, const Source& source, int first_key, int count) const {
         const E* from = source.at + int64_t{first_key} * source.stride;
         E* to = stage + copied_row_ * T::kPitch + copied_column_;
@@ -217,7 +217,7 @@ private:
         }
     }
 
-    // The same from the pages that find_pages() has found.
+    // The same from the pages that find_pages() found.
     __device__ __forceinline__ void copy_parts(E* to, const Source& source, int first_key, int count) const {
         const int in_page = (first_key + lane_ * kPartKeys) & ((1 << args_.page_shift) - 1);
         const int64_t mine = page_ * source.page + in_page * source.stride;
@@ -245,7 +245,7 @@ private:
         if (item < items) {
             const int key = (first_segment + item / 2) * kSegmentKeys;
             if (item % 2 == 0) find_pages(key);
-            // Chosen field by field: a choice between the two objects would keep them in local memory.
+            // Selected field by field: a choice between the two objects would keep them in local memory.
             const bool is_k = item % 2 == 0;
             const Source source{is_k ? k_.at : v_.at, is_k ? k_.stride : v_.stride, is_k ? k_.page : v_.page};
             copy_segment(memory_.stages[item % T::kStages], source, key, keys_ - key);
@@ -253,7 +253,7 @@ private:
         end_group_of_copies();
     }
 
-    // The first items, as many as there are stages but one.
+    // Copies the first items, one less than there are stages.
     __device__ __forceinline__ void begin_copies(int from, int to) {
         for (int item = 0; item < T::kStages - 1; ++item) copy_item(item, (to - from) * 2, from);
     }
@@ -261,7 +261,7 @@ private:
     // ---- A unit's beginning
 
     __device__ void begin_unit(const Unit& unit, int from, int to, bool assumes) {
-        __syncthreads(); // all have done with what was there
+        __syncthreads(); // all threads are done with the previous unit
         keys_ = static_cast<int>(args_.keys_of(unit.batch));
         batch_ = unit.batch;
         k_ = source_of(args_.k, unit);
@@ -297,7 +297,7 @@ private:
         __syncthreads();
     }
 
-    // The reference of the unit's first tile. A row whose window begins later has none yet: its first tile raises it.
+    // Assumes the reference of the unit's first tile. A row with a later window has none yet: its first tile raises it.
     __device__ void assume_reference() {
         wait_for_copies<T::kStages - 1>();
         __syncthreads();
@@ -313,7 +313,7 @@ private:
         __syncthreads();
     }
 
-    // The reference before the block's first segment, from the state at the end of the unit's first block and the
+    // Finds the reference before the block's first segment, from the state at the end of the unit's first block and the
     // largest scores of all tiles between.
     __device__ void find_reference(const Share& share) {
         const Shares& shares = share.all;
@@ -371,9 +371,9 @@ private:
         __syncthreads();
     }
 
-    // A lane's keys, one chunk of columns after the other, all rows at once.
+    // The scores of a lane's keys, one chunk of columns after the other, for all rows at once.
     __device__ __forceinline__ void compute_scores(const E* stage) {
-        constexpr int kStep = sizeof(E) == 4 ? 4 : 8; // columns of a load
+        constexpr int kStep = sizeof(E) == 4 ? 4 : 8; // columns per load
         const int key = warp_ / T::kChunkWarps * kWarpSize + lane_;
 #pragma unroll
         for (int part = 0; part < T::kWarpChunks; ++part) {
@@ -418,7 +418,7 @@ private:
         return s;
     }
 
-    // The warp's rows, one after the other.
+    // Calls work for the warp's rows, one after the other.
     template <class Work>
     __device__ __forceinline__ void for_rows(const Work& work) {
 #pragma unroll
@@ -428,8 +428,8 @@ private:
         }
     }
 
-    // Weights of the warp's rows, their running sums, and what sums and totals are multiplied by. Where sums are kept,
-    // the assumed reference may be too low, and a tile's largest score is kept if it would raise the unit's first one.
+    // Weights of the warp's rows, their running sums, and the factors of sums and totals. If sums are stored, the
+    // assumed reference may be too low; a tile's largest score is then stored if it would raise the first one.
     __device__ __forceinline__ void weigh(int segment, int64_t record, bool keeps) {
         float s[T::kWarpRows][kTiles];
         bool seen[T::kWarpRows][kTiles];
@@ -462,7 +462,7 @@ private:
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
             float alpha = 1.0f;
-            float largest = -HUGE_VALF; // that no reference is raised for
+            float largest = -HUGE_VALF; // raises no reference
             if (kRaises) {
                 largest = warp_max(seen[tile] ? s[tile] : -HUGE_VALF);
                 if (!row.reference.covers(largest)) {
@@ -487,7 +487,7 @@ private:
             } else {
                 if (lane_ % hw4::kLaneKeys == 0) factors->shares[tile][lane_ / hw4::kLaneKeys] = share;
                 if (lane_ == 0) factors->raised[tile] = alpha;
-                // A share that is computed again stores the same, since first_above is the same: others may read it.
+                // A repeated share stores the same value, since first_above is the same: other blocks may read it.
                 if (lane_ == 0) factors->largest[tile] = largest;
             }
             last_alpha = alpha;
@@ -502,7 +502,7 @@ private:
         }
     }
 
-    // Weights times values, in the order of the keys; then into the totals, or to memory.
+    // Weights times values, in the order of the keys; then adds them to the totals or stores them.
     __device__ __forceinline__ void add_values(const E* stage, int64_t record, bool keeps) {
         const int column = static_cast<int>(threadIdx.x) % T::kColumnThreads * T::kColumns;
         const int group = static_cast<int>(threadIdx.x) / T::kColumnThreads;
@@ -598,7 +598,7 @@ private:
         });
     }
 
-    // What the block before has kept of the unit.
+    // Loads what the previous block stored of the unit.
     __device__ void take_over() {
         const int64_t block = int64_t{blockIdx.x} - 1;
         if (threadIdx.x == 0)
@@ -648,13 +648,13 @@ private:
     Memory& memory_;
     const int lane_;
     const int warp_;
-    const int copied_row_;    // of a segment, the first that this thread copies
-    const int copied_column_; // and where
+    const int copied_row_;    // the first row of a segment that this thread copies
+    const int copied_column_; // its column
     Source k_{};
     Source v_{};
     int keys_ = 0;  // of the unit
     int batch_ = 0; // of the unit
-    int page_ = 0;  // in lane i: of part i of the last segment that was looked up
+    int page_ = 0;  // in lane i: the page of part i of the last segment that was looked up
     WarpRow rows_[T::kWarpRows];
     float totals_[T::kThreadRows][T::kColumns];
 };

@@ -1,4 +1,4 @@
-// The kernel split_keys for each type of element, a file each.
+// The launch of split_keys for each element type, in a file each.
 #pragma once
 
 #include "src/gpu/kernels.h"

@@ -1,4 +1,4 @@
-// The launches of split_keys for one type of element.
+// The launches of split_keys for one element type.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace hw4::gpu::split {
 
-// Rows of a unit: all that share a head of K and V where there are few, otherwise eight at a time.
+// Chooses the rows of a unit: all that share a head of K and V if they are few, otherwise eight at a time.
 template <class E, class Work>
 auto with_tile(const Problem& problem, const Work& work) {
     const int64_t rows = problem.heads / problem.kv_heads * problem.queries;
@@ -24,7 +24,7 @@ auto with_tile(const Problem& problem, const Work& work) {
     return rows <= 4 ? work(Tile<E, 64, 4>()) : work(Tile<E, 64, 8>());
 }
 
-// Where everything is in scratch memory, for so many blocks and kept segments. Returns the bytes.
+// Sets the places in scratch memory, for `blocks` blocks and `kept` stored segments. Returns the bytes.
 template <class T>
 size_t lay_out(Scratch& scratch, void* memory, int64_t blocks, int64_t kept) {
     constexpr size_t kLine = 256;
@@ -51,7 +51,7 @@ int64_t units_of(const Problem& problem, int64_t queries) {
     return problem.batches * problem.kv_heads * ((rows + T::kRows - 1) / T::kRows);
 }
 
-// As many blocks as the card has at once, or as there are segments. A multiprocessor has 1 KiB of shared memory more
+// As many blocks as the GPU runs at once, or as there are segments. A multiprocessor has 1 KiB of shared memory more
 // than a block may have, and every block takes 1 KiB besides its own.
 template <class T>
 int64_t most_blocks(int64_t segments, const Device& device) {
@@ -61,7 +61,7 @@ int64_t most_blocks(int64_t segments, const Device& device) {
     return std::min(segments, at_once * device.multiprocessors);
 }
 
-// The most segments of a unit, whatever the lengths, in a launch from that query on.
+// The most segments of a unit, for any lengths, in a launch from that query on.
 inline int64_t most_segments_of(const Problem& problem, int64_t first_query) {
     const int64_t all = segments_of(problem.keys);
     if (problem.window == 0) return all;
@@ -73,7 +73,7 @@ Shares shares_of(const Problem& problem, const Device& device, int64_t queries, 
     const int64_t units = units_of<T>(problem, queries);
     const int64_t segments = units * of_unit;
     int64_t blocks = most_blocks<T>(segments, device);
-    // A block for each unit divides no unit, and this many blocks keep the memory busy.
+    // A block for each unit splits no unit, and this many blocks keep the memory busy.
     if (units < blocks && 2 * units >= 3 * int64_t{device.multiprocessors}) blocks = units;
     return {segments, blocks};
 }
@@ -90,7 +90,7 @@ Plan plan(const Problem& problem, const Device& device) {
             plan.why_not =
                 "takes up to " + std::to_string(kMost) + " query rows for a head of keys, and as many batches";
         plan.shared_bytes = std::max(sizeof(typename T::Memory), sizeof(FoldMemory));
-        // Enough for a launch of fewer query rows too: its blocks have more segments of a unit than the average by one.
+        // Also enough for a launch of fewer query rows: blocks have at most one segment above the average.
         const int64_t of_unit = most_segments_of(problem, 0);
         const int64_t segments = units_of<T>(problem, problem.queries) * of_unit;
         const int64_t blocks = most_blocks<T>(segments, device);

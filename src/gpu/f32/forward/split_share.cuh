@@ -1,5 +1,5 @@
-// What the kernels of split_keys are launched with, what stands in their scratch memory, and which part of the work a
-// block has.
+// The arguments of the kernels of split_keys, the layout of their scratch memory, and the part of the work that a block
+// takes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -19,17 +19,17 @@ constexpr int kWarps = kThreads / kWarpSize;
 constexpr int kTiles = kSegmentKeys / kKeyTile;
 static_assert(kTiles == 2);
 
-// What is known of a segment of a row beside its sums o.
+// The facts of a segment of a row besides its sums o.
 struct SegmentFactors {
-    float shares[kTiles][kSumLanes]; // what the eight running sums get from each tile
-    float raised[kTiles];            // what they are multiplied by before that
-    float rescale;                   // what the totals are multiplied by before o is added
+    float shares[kTiles][kSumLanes]; // added to the eight running sums for each tile
+    float raised[kTiles];            // factors of the running sums before that
+    float rescale;                   // factor of the totals before o is added
     float largest[kTiles];           // the tiles' largest scores
     float unused[3];
 };
 static_assert(sizeof(SegmentFactors) % 16 == 0);
 
-// What a row carries from segment to segment, beside its totals.
+// The state of a row from segment to segment, besides its totals.
 struct RowState {
     float lanes[kSumLanes];
     float M, origin;
@@ -37,19 +37,19 @@ struct RowState {
 };
 static_assert(sizeof(RowState) % 16 == 0);
 
-// What stands in scratch memory. A unit that goes on in the next block has totals and states, [block][row]. A unit that
-// began in an earlier block has sums and factors for each segment, [block][segment of the share][row], and states at
-// the end, [block][row]. The flags, [block], say whether a reference changed where later blocks assume that it has not.
+// Scratch memory. For a unit that goes on in the next block: totals and states, [block][row]. For a unit that began in
+// an earlier block: sums and factors for each segment, [block][segment of the share][row], and states at the end,
+// [block][row]. The flags, [block], tell whether a reference changed although later blocks assume that it did not.
 struct Scratch {
     float* totals;
     RowState* states;
     RowState* last_states;
     float* sums;
     SegmentFactors* factors;
-    int* changed_in_first; // the share's last unit, which began in it
-    int* changed_in_later; // its first unit, which began earlier
-    unsigned* handed_on;   // 1: totals and states of the share's last unit are there. 0 before the launch
-    int64_t most_segments; // of a share's first unit
+    int* changed_in_first; // for the share's last unit, which began in it
+    int* changed_in_later; // for its first unit, which began earlier
+    unsigned* handed_on;   // 1: totals and states of the share's last unit are stored. 0 before the launch
+    int64_t most_segments; // in a share's first unit
 };
 
 struct Operand {
@@ -65,7 +65,7 @@ struct Operand {
 struct Args {
     Operand q, k, v, out;
     const int32_t* lengths; // of each batch; null: all have `keys`
-    PageTable pages;        // where k and v are in pages
+    PageTable pages;        // if k and v are in pages
     int page_shift;         // the logarithm of a page's keys
     RowStatistics* statistics;
     int64_t statistics_unit;
@@ -73,7 +73,7 @@ struct Args {
     int64_t all_queries;
     int64_t keys; // of every batch, at most
     int batches, kv_heads, group, queries, dim;
-    int row_blocks; // units of a head of K and V
+    int row_blocks; // units per head of K and V
     bool causal;
     int window; // or kNoWindow
     Scale scale;
@@ -97,7 +97,7 @@ struct Args {
     HW4_INLINE int units_of_batch() const { return kv_heads * row_blocks; }
 };
 
-// A unit, and where its segments begin in the line of all.
+// A unit, and where its segments begin in the line of all segments.
 struct Unit {
     int batch;
     int in_batch;
@@ -105,7 +105,7 @@ struct Unit {
     int count;     // of segments
 };
 
-// The sum of the threads before, and of all.
+// The sum over the previous threads; `all` becomes the sum over all threads.
 __device__ __forceinline__ int64_t sum_before(int64_t mine, int64_t& all) {
     __shared__ int64_t of_warp[kWarpSize];
     int64_t sum = mine;
@@ -129,11 +129,11 @@ __device__ __forceinline__ int64_t sum_before(int64_t mine, int64_t& all) {
 struct Share {
     Shares all;
     int64_t first, end; // segments
-    Unit first_unit;    // with the segment `first`
-    Unit end_unit;      // with the segment `end`, if there is one
-    // No unit has segments in three blocks. A block hands the totals of its last unit on to the next block, which has
-    // the rest. It computes the unit that it hands on first, and the one that it is handed last. So a block only waits
-    // for what the block before it computes first. GPUs start blocks in the order of their numbers: that one has begun.
+    Unit first_unit;    // the unit of the segment `first`
+    Unit end_unit;      // the unit of the segment `end`, if there is one
+    // No unit has segments in three blocks. A block passes the totals of its last unit on to the next block, which has
+    // the rest. It computes the unit that it passes on first, and the unit that it receives last. So a block only waits
+    // for what the previous block computes first, and that block has started: GPUs start blocks in order.
     bool handing_on;
 };
 
@@ -188,7 +188,7 @@ __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int
     return share;
 }
 
-// All shares, and the unit with this index as the first unit; no block's share. All threads of the block call it.
+// All shares, and the unit with this index as the first unit; not a block's share. All threads of the block call it.
 __device__ __forceinline__ Share share_of_unit(const Args& args, int64_t index, int64_t blocks) {
     const auto units = static_cast<int>(args.units_of_batch());
     const auto batch = static_cast<int>(index / units);
@@ -197,7 +197,7 @@ __device__ __forceinline__ Share share_of_unit(const Args& args, int64_t index, 
     int64_t before = int64_t{batch} * units * count;
     int most = count;
     if (args.lengths != nullptr) {
-        __shared__ unsigned long long sums[2]; // of all, and of the batches before
+        __shared__ unsigned long long sums[2]; // over all batches, and over earlier batches
         if (threadIdx.x < 2) sums[threadIdx.x] = 0;
         __syncthreads();
         for (int other = static_cast<int>(threadIdx.x); other < args.batches; other += static_cast<int>(blockDim.x)) {
@@ -230,7 +230,7 @@ __device__ __forceinline__ Unit unit_after(const Args& args, const Unit& unit) {
 
 // A query row of a unit.
 struct RowPlace {
-    int batch, head, query; // query of the launch
+    int batch, head, query; // the query counts from the launch's first
     int seen;               // keys
     bool exists;
 };
@@ -267,7 +267,7 @@ __device__ __forceinline__ void narrow_to(float& to, float x) { to = x; }
 __device__ __forceinline__ void narrow_to(Bf16& to, float x) { to = __float2bfloat16_rn(x); }
 __device__ __forceinline__ void narrow_to(Fp16& to, float x) { to = __float2half_rn(x); }
 
-// Two neighbours, the first in the lower half. A bf16 is the upper half of a float.
+// Two adjacent elements, the first in the lower half. A bf16 is the upper half of a float.
 __device__ __forceinline__ float2 widened_pair(uint32_t pair, Bf16) {
     return {float_of(pair << 16), float_of(pair & 0xffff0000u)};
 }
@@ -275,7 +275,7 @@ __device__ __forceinline__ float2 widened_pair(uint32_t pair, Fp16) {
     return __half22float2(*reinterpret_cast<const __half2*>(&pair));
 }
 
-// kN neighbours from shared memory: one, or 4 to 16 bytes.
+// kN adjacent elements from shared memory: one, or 4 to 16 bytes.
 template <int kN, class E>
 __device__ __forceinline__ void load_elements(float (&to)[kN], const E* from) {
     if constexpr (kN == 1) {

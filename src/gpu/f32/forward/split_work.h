@@ -1,7 +1,7 @@
-// How the keys of few query rows are divided among the blocks of the card.
+// How the keys of few query rows are split among the blocks of the GPU.
 //
 // A *unit* is up to R query rows that share a head of K and V. Its keys are segments of 64. All segments of all units
-// stand in one line, unit after unit, and every block has an equal share of that line: its first unit may have begun in
+// form one line, unit after unit, and every block has an equal share of that line: its first unit may have begun in
 // an earlier block, its last may go on in the next. Batches may have different numbers of keys. With a window a unit's
 // segments begin with the first key that a query of the batch sees.
 #pragma once
@@ -15,7 +15,7 @@ namespace hw4::gpu::split {
 
 HW4_INLINE int64_t segments_of(int64_t keys) { return (keys + kSegmentKeys - 1) / kSegmentKeys; }
 
-// The most segments that so many neighbouring keys are in, at least one key.
+// The most segments that `keys` adjacent keys can be in, for at least one key.
 HW4_INLINE int64_t most_segments_of(int64_t keys) { return 1 + segments_of(keys - 1); }
 
 // Where the shares of `blocks` blocks begin and end.
@@ -24,11 +24,11 @@ struct Shares {
     int64_t blocks;
 
     HW4_INLINE int64_t first(int64_t block) const { return segments * block / blocks; }
-    // The block with this segment: the last whose share begins there or before.
+    // The block with this segment: the last with a share that begins there or before.
     HW4_INLINE int64_t block_of(int64_t segment) const { return ((segment + 1) * blocks - 1) / segments; }
-    // The most that a block has.
+    // The most segments of a block.
     HW4_INLINE int64_t most() const { return (segments + blocks - 1) / blocks; }
-    // Whether no unit of so many segments, or fewer, has segments in three blocks.
+    // Whether every unit of up to `unit` segments has segments in at most two blocks.
     HW4_INLINE bool are_larger_than(int64_t unit) const { return unit <= segments / blocks + 1; }
 };
 

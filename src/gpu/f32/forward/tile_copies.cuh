@@ -1,4 +1,4 @@
-// Rows of Q, K and V from global to shared memory, a few at a time.
+// Copies rows of Q, K and V from global to shared memory, a few at a time.
 #pragma once
 
 #include "src/gpu/common/shared_memory.cuh"
@@ -6,7 +6,7 @@
 
 namespace hw4::gpu {
 
-// kBytes from global to shared memory: in the background, or through a register at once. Not there: zeros.
+// kBytes from global to shared memory: asynchronously, or through a register. If not `there`: zeros.
 template <int kBytes, bool kAsync>
 __device__ __forceinline__ void copy_in(SharedAddress to, const char* from, bool there) {
     if (kAsync) {
@@ -18,7 +18,7 @@ __device__ __forceinline__ void copy_in(SharedAddress to, const char* from, bool
     }
 }
 
-// Row `row` of a matrix whose first row (or a column of it) is at `first`. One instruction: 32 x 32 bits + 64.
+// Row `row` of a matrix with its first row (or a column of it) at `first`. One instruction: 32 x 32 bits + 64.
 __device__ __forceinline__ const char* row_at(const char* first, int row, unsigned stride) {
     const char* at;
     asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(at) : "r"(row), "r"(stride), "l"(first));
@@ -39,32 +39,32 @@ __device__ __forceinline__ Rows rows_of(const Heads<const float>& matrix, int64_
     return {static_cast<unsigned>(matrix.row * sizeof(float)), static_cast<int>(count) - 1, dim};
 }
 
-// A matrix tile that is transposed on its way, float by float: [column][row], columns kStride floats apart. A warp
-// copies 4 rows x 8 columns at a time: whole sectors of global memory, 32 different banks of shared memory. Four times
-// that, 32 columns, are a thread's from one address.
+// A matrix tile that the copy transposes, float by float: [column][row], columns kStride floats apart. A warp copies 4
+// rows x 8 columns at a time: whole sectors of global memory, 32 different banks of shared memory. A thread copies four
+// times that, 32 columns, from one address.
 template <class T, int kStride, bool kAsync>
 struct TransposedCopy {
-    static constexpr int kColumns = 32;                  // of a warp
+    static constexpr int kColumns = 32;                  // per warp
     static constexpr int kRowWarps = T::kDim / kColumns; // for a row
     static constexpr int kRowsAtOnce = 4 * T::kWarps / kRowWarps;
     static_assert(T::kWarps % kRowWarps == 0 && T::kKeys % kRowsAtOnce == 0, "every warp copies as much");
     static_assert(T::kRows % kRowsAtOnce == 0, "Q too comes in whole steps");
 
     const char* from; // this thread's first column
-    SharedAddress to; // and its place, in the next row
-    int row;          // of the matrix, the thread's next
+    SharedAddress to; // its place, for the next row
+    int row;          // of the matrix: the thread's next row
     int column;
 
     TransposedCopy() = default;
     __device__ TransposedCopy(const float* matrix, int first_row, const float* tile, const Position& at) {
-        const int place = at.warp / kRowWarps * 4 + at.lane % 4; // of the first row in the tile
+        const int place = at.warp / kRowWarps * 4 + at.lane % 4; // place of the first row in the tile
         row = first_row + place;
         column = at.warp % kRowWarps * kColumns + at.lane / 4;
         from = reinterpret_cast<const char*>(matrix + column);
         to = address_of(tile + column * kStride + place);
     }
 
-    // The matrix's next kRowsAtOnce rows to the tile's next.
+    // Copies the matrix's next kRowsAtOnce rows to the tile's next.
     __device__ __forceinline__ void next_rows(const Rows& rows) {
         const char* line = rows.of(from, row);
 #pragma unroll
@@ -74,7 +74,7 @@ struct TransposedCopy {
         to += 4 * kRowsAtOnce;
     }
 
-    // After `count` rows: the next go to the tile's beginning again.
+    // After `count` rows: the next ones go to the tile's beginning again.
     __device__ __forceinline__ void rewind(int count) { to -= 4 * count; }
 
     // The same rows once more.
@@ -87,16 +87,16 @@ struct TransposedCopy {
     }
 };
 
-// A tile of V as it is: [key][column].
+// A tile of V, not transposed: [key][column].
 template <class T, bool kAsync>
 struct PlainCopy {
-    static constexpr int kPieces = T::kDim > 32 ? 2 : 1; // of four columns, of a thread and key
+    static constexpr int kPieces = T::kDim > 32 ? 2 : 1; // of four columns, per thread and key
     static constexpr int kKeyThreads = T::kDim / 4 / kPieces;
     static constexpr int kKeysAtOnce = T::kThreads / kKeyThreads;
 
     const char* from; // this thread's first four columns
-    SharedAddress to; // and their place, for the first key it takes
-    int row;          // of the matrix, the thread's next
+    SharedAddress to; // their place, for the thread's first key
+    int row;          // of the matrix: the thread's next row
     int column;
 
     __device__ PlainCopy(const float* matrix, int first_row, const float* tile, const Position& at) {
@@ -108,7 +108,7 @@ struct PlainCopy {
         to = address_of(tile + key * T::kDim + column);
     }
 
-    // The matrix's next kCount rows to the tile's from `place` on.
+    // Copies the matrix's next kCount rows to the tile's from `place` on.
     template <int kCount>
     __device__ __forceinline__ void next_rows(const Rows& rows, int place) {
         static_assert(kCount % kKeysAtOnce == 0, "every thread takes as many pieces");

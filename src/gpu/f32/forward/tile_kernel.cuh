@@ -1,6 +1,6 @@
 // The kernel of the upper rungs: register tiles, both products as outer products from transposed shared memory. The
-// rungs differ in their Choices: Lanes, which lanes stand where; Work, which tiles a block does; kAsync, tiles copied
-// in the background; kAhead, operands loaded a step ahead; kWoven, copies spread over the arithmetic, loops unrolled
+// rungs differ in their Choices: Lanes, the placement of lanes; Work, the tiles of a block; kAsync, tiles copied
+// asynchronously; kAhead, operands loaded a step ahead; kWoven, copies spread over the arithmetic, loops unrolled
 // and peeled as measured; kView, which keys the rows see.
 //
 // A map. A block has some query rows and goes over their keys in tiles of 64, which are the contract's segments:
@@ -16,20 +16,20 @@
 //     1  Q (once), K and V to shared memory, Q and K transposed          tile_copies.cuh
 //     2  scores: an outer product for each column                        score(), of chains in register_tile.cuh
 //     3  scores to weights, their sums, weights to shared memory         tile_weights.cuh
-//     4  output: an outer product for each key, added to totals          add_products(), likewise
+//     4  output: an outer product for each key, added to totals          add_products(), of the same chains
 //        the end of the piece: result, or registers for another block    finish(), common/handing_on.cuh
 //        which rows a block takes, and how many blocks                   row_blocks(), tile_queue.h
 //
 //        and from kAsync on, with | a barrier of the block:
 //
 //        | scores of tile n, weights | output of tile n            | scores of tile n + 1 ...
-//        |  V of tile n travels      |  K of tile n + 1 travels    |  V of tile n + 1 travels
+//        |  V of tile n is copied    |  K of tile n + 1 is copied  |  V of tile n + 1 is copied
 //
 // Totals leave their registers only between pieces. The contract's M is 0, and its clamp does nothing, while a row's
-// scores stay between -120 and 72 and its first tile's largest is at least -8. So a block keeps no maximum until one of
-// its rows starts below -7 or has a score beyond +-71. That tile it does again, and the rest of the piece, with a
-// reference for each row (row_references.cuh), which takes up to a fifth longer. So does a block with a window, where
-// some rows see nothing of the first 32 keys: no reference is known for them yet.
+// scores stay between -120 and 72 and its first tile's largest is at least -8. So a block tracks no maximum until one
+// of its rows starts below -7 or has a score beyond +-71. It then repeats that tile and computes the rest of the piece
+// with a reference for each row (row_references.cuh), which takes up to a fifth longer. So does a block with a window
+// in which some rows see nothing of the first 32 keys: these rows have no reference yet.
 #pragma once
 
 #include "src/gpu/device/check.h"
@@ -58,10 +58,10 @@ struct OutputSteps {
     }
 };
 
-// The scores of the tile: blocks of 32 columns, added in order. before_block(n) starts copies that travel meanwhile.
+// The scores of the tile: blocks of 32 columns, added in order. before_block(n) starts asynchronous copies.
 template <class T, class Choices, class BeforeBlock>
 __device__ __forceinline__ void score(Scores<T>& s, Factors& at, BeforeBlock before_block) {
-    constexpr bool kPeeled = Choices::kWoven && T::kDim > 32; // measured: at 32 more code than it is worth
+    constexpr bool kPeeled = Choices::kWoven && T::kDim > 32; // measured: for 32 the extra code does not pay
     constexpr int kUnroll = Choices::kWoven && T::kDim > 32 ? 16 : kRoundSteps;
     Fragments<T::kKT> f;
     if (Choices::kAhead) ScoreSteps<T>::load(f, 0, at, 0);
@@ -80,8 +80,7 @@ __device__ __forceinline__ void score(Scores<T>& s, Factors& at, BeforeBlock bef
     rewind<ScoreSteps<T>>(at, T::kDim);
 }
 
-// The output of a tile's keys up to where the factors reach `end`. copy_rows(n) starts copies of n rows that travel
-// meanwhile.
+// The output of a tile's keys up to where the factors reach `end`. copy_rows(n) starts asynchronous copies of n rows.
 template <class T, class Choices, class CopyRows>
 __device__ __forceinline__ void add_products(float (&o)[kRowsPerThread][T::kCT], Fragments<T::kCT>& f, Factors& at,
                                              SharedAddress end, CopyRows copy_rows) {
@@ -90,8 +89,8 @@ __device__ __forceinline__ void add_products(float (&o)[kRowsPerThread][T::kCT],
     chain<OutputSteps<T>, kRound, Choices::kAhead, false>(o, f, at, end, [&] { copy_rows(kRound); });
 }
 
-// The thread's rows and columns of the result, and their sums where statistics are asked for of this thread. Under a
-// mask a row that sees no key has zeros.
+// Stores the thread's rows and columns of the result, and their sums if this thread has to store statistics. Under a
+// mask a row that sees no key gets zeros.
 template <class T, class Lanes, bool kMasked>
 __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread][T::kCT], const RowSums& sums,
                                              const Position& at, int first_row, int first_column, const UnitMatrices& m,
@@ -121,14 +120,14 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
     }
 }
 
-// The references of the team's rows, where they are asked for: its first warp gives them, a lane for each row.
-// In a block measured by zero they are 0, which the launch has seen to.
+// Stores the references of the team's rows, if they are wanted: its first warp does it, a lane for each row. For blocks
+// measured by zero they are 0, which the launch has already stored.
 template <class T, bool kMasked>
 __device__ __forceinline__ void store_references(const RowReferences<T>& references, const Position& at,
                                                  const Piece& piece, const ForwardArgs& args) {
     const int row = piece.first_row + at.warp / T::kTeam * kWarpRows + at.lane;
     if (at.warp % T::kTeam != 0 || row >= static_cast<int>(args.queries)) return;
-    if (kMasked && args.sight.of(row) == 0) return; // it has none
+    if (kMasked && args.sight.of(row) == 0) return; // it has no reference
     const Reference reference = references.of(at.lane);
     RowStatistics& told = args.statistics[piece.unit * args.statistics_unit + row];
     told.M = reference.M;
@@ -137,19 +136,19 @@ __device__ __forceinline__ void store_references(const RowReferences<T>& referen
 
 template <class T>
 struct alignas(16) TileMemory {
-    // Each with steps to spare, which reading ahead touches and no step uses.
+    // Each with spare steps: prefetching reads them, but no step uses them.
     float qt[T::kDim + kSpareSteps][T::kQStride];
     float kt[T::kDim + kSpareSteps][T::kKStride];
     float v[T::kKeys + kSpareSteps][T::kDim];
     float p[T::kTeams][kWeightFloats];
     alignas(16) WaitingSums<T> sums;
-    alignas(16) float fours[T::kTeam > 1 ? T::kThreads : 1][kRowsPerThread]; // what a team of two exchanges
+    alignas(16) float fours[T::kTeam > 1 ? T::kThreads : 1][kRowsPerThread]; // exchanged within a team of two
     RowReferences<T> references[T::kTeams];
-    unsigned strayed; // not 0: some row has, in a tile whose weights were measured by zero
+    unsigned strayed; // not 0: some row left the range in a tile with weights measured by zero
     Draws draws;
 };
 
-// The end of a piece: the result of its rows, or what another block goes on from.
+// The end of a piece: stores the result of its rows, or the state from which another block continues.
 template <class T, class Lanes, bool kMasked, class Work>
 __device__ __forceinline__ void finish(const Running<T>& running, const RowSums& sums,
                                        const RowReferences<T>& references, const Piece& piece, const ForwardArgs& args,
@@ -196,7 +195,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
     if (threadIdx.x == 0) shared.strayed = 0;
     Work work(args, shared.draws);
     TransposedCopy<T, T::kKStride, kAsync> k_copy;
-    const auto copy_beginning = [&] { // of the piece to do
+    const auto copy_beginning = [&] { // for the piece to do
         const Piece piece = work.piece(args);
         const UnitMatrices m = matrices_of(args, piece.unit);
         const Position at = position<Lanes>();
@@ -213,13 +212,13 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         const Piece piece = work.piece(args);
         PlainCopy<T, kAsync> v_copy(matrices_of(args, piece.unit).v, piece.first_key, &shared.v[0][0],
                                     position<Lanes>());
-        // Where it is asked for, not kept in a register: most tiles do without.
+        // Computed when needed, not kept in a register: most tiles do not need it.
         const auto references = [&]() -> RowReferences<T>& {
             return shared.references[position<Lanes>().warp / T::kTeam];
         };
         Running<T> running = {};
         RowSums sums = {};
-        if (!kMasked && piece.first_key > 0) { // under a mask no piece goes on from another
+        if (!kMasked && piece.first_key > 0) { // under a mask no piece continues another
             Reference reference{};
             work.go_on(running, sums, reference, args, piece);
             const bool measured = reference.M != 0.0f || reference.origin != 0.0f;
@@ -230,7 +229,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         if (T::kSumsWait) shared.sums.put(sums);
 
 #pragma unroll 1
-        for (int keys = piece.end_key - piece.first_key; keys > 0;) { // to go
+        for (int keys = piece.end_key - piece.first_key; keys > 0;) { // keys to go
             if (!kAsync) k_copy.whole_tile(k_rows, T::kKeys);
             if (!Choices::kWoven) v_copy.template next_rows<T::kKeys>(v_rows, 0);
             if (!kAsync) __syncthreads(); // K and V are complete
@@ -253,9 +252,9 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                                 running.measure == Measure::by_the_row ? -HUGE_VALF : kHidden * args.scale.inv_c);
                 }
             }
-            const RowSums sums_before = sums; // for a tile that is done again; where sums wait, they still do
+            const RowSums sums_before = sums; // for a tile that is repeated; stored sums stay stored
             if (T::kSumsWait) sums = shared.sums.take();
-            const auto weigh_tile = [&] { // whether references were raised
+            const auto weigh_tile = [&] { // returns whether references were raised
                 float largest = 0.0f;
                 if (running.measure != Measure::by_zero) {
                     if (running.measure == Measure::by_the_row)
@@ -273,9 +272,9 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
             if (T::kTeam == 2) offer<T>(s, shared.fours[threadIdx.x]);
             float o[kRowsPerThread][T::kCT];
             clear(o);
-            keep_here(o); // while others come to the barrier
+            keep_here(o); // while other threads come to the barrier
             finish_copies();
-            __syncthreads(); // V and the weights are complete; all are done with Q and K
+            __syncthreads(); // V and the weights are complete; all threads are done with Q and K
 
             const bool strayed = *static_cast<volatile unsigned*>(&shared.strayed) != 0;
             if (kAsync && !Choices::kWoven) k_copy.whole_tile(k_rows, T::kKeys);
@@ -288,7 +287,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
             if (Choices::kAhead) OutputSteps<T>::load(f, 0, output_factors, 0);
             SharedAddress end = output_factors.b + OutputSteps<T>::b(raised ? kKeyTile : T::kKeys);
 #pragma unroll 1
-            for (bool halfway = raised;; halfway = false) { // where rows were raised, 32 keys and then 32
+            for (bool halfway = raised;; halfway = false) { // if rows were raised, 32 keys and then 32
                 add_products<T, Choices>(o, f, output_factors, end, copy_keys);
                 if (!halfway) break;
                 multiply_rows(o, RowFactors(references().factor[1], position<Lanes>()));
@@ -302,9 +301,9 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
             if (raised || strayed) {
                 const Position place = position<Lanes>();
                 const bool first_part = place.warp % T::kTeam == 0;
-                if (strayed) { // the tile again, and the rest of the piece, by the row
+                if (strayed) { // repeat the tile, and do the rest of the piece, by the row
                     finish_copies();
-                    __syncthreads(); // all know, and are done with the weights
+                    __syncthreads(); // all threads have read it, and are done with the weights
                     if (place.warp == 0 && place.lane == 0) shared.strayed = 0;
                     if (first_part)
                         references().put(place.lane, running.measure == Measure::undecided
@@ -316,7 +315,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                     k_copy.go_back(kAsync ? 2 * T::kKeys : T::kKeys);
                     if (kAsync) k_copy.whole_tile(k_rows, T::kKeys);
                     finish_copies();
-                    __syncthreads(); // K is complete once more
+                    __syncthreads(); // K is complete again
                     continue;
                 }
                 if (T::kTeam == 2)
@@ -332,22 +331,22 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
             if (T::kSumsWait) shared.sums.put(sums);
             keys -= T::kKeys;
             finish_copies();
-            __syncthreads(); // the next K tile is complete; all are done with V and the weights
+            __syncthreads(); // the next K tile is complete; all threads are done with V and the weights
         }
         const Piece done = work.piece(args);
         work.draw(args);
-        if (work.any()) copy_beginning(); // of the next one; on its way while this one is stored
+        if (work.any()) copy_beginning(); // the next piece is copied while this one is stored
         if (T::kSumsWait) sums = shared.sums.take();
         finish<T, Lanes, kMasked>(running, sums, references(), done, args, position<Lanes>(), work);
     }
 #else
-    __trap(); // the table keeps it from cards and builds below 8.0
+    __trap(); // the table keeps GPUs and builds below 8.0 from it
 #endif
 }
 
-// ---- Which tiling a rung of register tiles takes for a problem, and its launch
+// ---- The tiling that a rung of register tiles takes for a problem, and its launch
 
-// Head size, all columns there, warps of a team, warps, blocks a multiprocessor.
+// Head size, all columns exist, warps of a team, warps, blocks per multiprocessor.
 template <bool kWhole>
 using Tiling32 = Tiling<32, kWhole, 1, 4, 3>;
 template <bool kWhole>
@@ -374,7 +373,7 @@ void with_either(const ForwardArgs& args, const Device& device, Visit visit) {
     return with_columns<TilingOf>(args.dim, visit);
 }
 
-// Calls visit(T()) with the tiling T for the problem; its matrices are not looked at.
+// Calls visit(T()) with the tiling T for the problem; its matrices are not read.
 template <class Choices, class Visit>
 void with_tiling(const ForwardArgs& args, const Device& device, Visit visit) {
     if (args.dim <= 32) return with_columns<Tiling32>(args.dim, visit);
@@ -387,13 +386,13 @@ void launch_tiling(const ForwardArgs& args, int64_t blocks, cudaStream_t stream)
     constexpr size_t kBytes = sizeof(TileMemory<T>);
     const auto kernel = tile_kernel<T, Choices>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    if (args.statistics != nullptr) // of most rows M is 0, and the kernel gives l alone
+    if (args.statistics != nullptr) // M of most rows is 0: for these the kernel only stores l
         HW4_CUDA(cudaMemset2DAsync(args.statistics, static_cast<size_t>(args.statistics_unit) * sizeof(RowStatistics),
                                    0, static_cast<size_t>(args.queries) * sizeof(RowStatistics), args.units, stream));
     kernel<<<static_cast<unsigned>(blocks), T::kThreads, kBytes, stream>>>(args);
 }
 
-// What a rung chooses, unless it says otherwise.
+// The defaults of a rung's choices.
 struct TileChoices {
     using Lanes = PairedLanes;
     template <class T>
@@ -404,7 +403,7 @@ struct TileChoices {
     static constexpr View kView = View::all;
 };
 
-// A block for each block of rows.
+// Launches one block for each block of rows.
 template <class Choices>
 void launch_tiles(const Launch& launch, cudaStream_t stream) {
     const ForwardArgs args = forward_args(launch);
@@ -420,8 +419,8 @@ struct WovenTiles : TileChoices {
     static constexpr bool kWoven = true;
 };
 
-// drawn_tiles for each view: kernels of their own, since code for a mask that is not there costs time, in files of
-// their own, since they take long to compile.
+// drawn_tiles for each view: separate kernels, since code for an absent mask costs time, in separate files, since they
+// take long to compile.
 template <View kViewOf>
 struct DrawnTiles : WovenTiles {
     template <class T>

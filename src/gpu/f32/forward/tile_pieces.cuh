@@ -1,16 +1,16 @@
-// Which block does which tiles. A block of query rows against all keys is a row of tiles; a piece is a part of one.
+// Which block computes which tiles. A block of query rows against all keys is a row of tiles; a piece is a part of it.
 //
-// WholeRows    Each block of the grid does one row of tiles.
-// DrawnPieces  The card is filled once, and its blocks draw pieces from a queue until none is left: whole rows first,
-//              then two rows for each block in pieces: the greater part of each of these rows, then most of what
-//              remains of each, and so on. So all blocks end within a piece of a few tiles of each other, whatever the
-//              number of rows and however much some multiprocessors are slower than others. The contract adds keys in
-//              order: a piece that does not begin at key 0 goes on from registers left in scratch memory. Who left them
-//              drew earlier, so it has started, and it waits only for earlier ones: nobody waits for ever. For that a
-//              block that has drawn its next piece must not wait before it has left what it has of the last one.
+// WholeRows    Each block of the grid computes one row of tiles.
+// DrawnPieces  The blocks fill the GPU once and draw pieces from a queue until none is left: whole rows first, then two
+//              rows for each block in pieces: first the greater part of each of these rows, then most of the rest of
+//              each, and so on. So all blocks end within a piece of a few tiles of each other, for any number of rows
+//              and however much some multiprocessors are slower than others. The contract adds keys in order: a piece
+//              that does not begin at key 0 continues from registers stored in scratch memory. The block that stores
+//              them drew earlier, so it has started, and it waits only for earlier ones: no block waits for ever. For
+//              that, a block that has drawn its next piece must store the state of its last one before it waits.
 //
 // Under a mask a row of tiles ends with the last key that one of its query rows sees, and has at least one tile. It
-// begins with the tile of the first key that one of them sees. Long ones come first: a multiprocessor is done when its
+// begins with the tile of the first key that one of them sees. Long rows come first: a multiprocessor is done when its
 // last block is.
 #pragma once
 
@@ -55,7 +55,7 @@ __device__ __forceinline__ Piece masked_row(const ForwardArgs& args, unsigned ro
     return {row, row % args.units, first_row, first_key, end_key, true};
 }
 
-// What the team's rows see of a tile from which on the piece has so many keys to go.
+// The keys of a tile that the team's rows see, when the piece has `keys` keys to go.
 template <class T, View kView>
 __device__ __forceinline__ TileSight<T, kView> tile_sight(const ForwardArgs& args, const Piece& piece, int keys,
                                                           const Position& at) {
@@ -66,19 +66,19 @@ __device__ __forceinline__ TileSight<T, kView> tile_sight(const ForwardArgs& arg
 
 // How a team measures the weights of its rows.
 enum class Measure {
-    undecided,  // no tile was done
+    undecided,  // no tile is done yet
     by_zero,    // M is 0 for all rows, and the clamp does nothing
     by_the_row, // against each row's own reference (row_references.cuh)
 };
 
-// What a thread has of its rows between two tiles, but for their sums.
+// The state of a thread's rows between two tiles, except their sums.
 template <class T>
 struct Running {
     float total[kRowsPerThread][T::kCT];
     Measure measure;
 };
 
-// What DrawnPieces keep in shared memory.
+// The shared memory of DrawnPieces.
 struct Draws {
     Queue queue;
     unsigned drawn; // the piece to do
@@ -94,7 +94,7 @@ public:
     __device__ __forceinline__ bool any() const { return !done_; }
     __device__ __forceinline__ Piece piece(const ForwardArgs& args) const {
         unsigned block;
-        asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block)); // not kept in a register over the loop
+        asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block)); // read again, not kept in a register over the loop
         return piece_of<T>(args, block, 0, tiles_in_row<T>(args));
     }
     __device__ __forceinline__ void draw(const ForwardArgs&) { done_ = true; }
@@ -106,7 +106,7 @@ private:
     bool done_ = false;
 };
 
-// All that a thread has of its rows, number after number, and the reference of one row of its team.
+// All state of a thread's rows, number after number, and the reference of one row of its team.
 template <class Totals, class Sums, class RowReference>
 struct Carried {
     Totals& running;
@@ -133,7 +133,7 @@ template <class T, View kView>
 class DrawnPieces {
 public:
     static constexpr bool kDrawn = true;
-    // A place for each cut row, which says how many of its tiles are done; the counter, how many pieces were drawn.
+    // A place for each cut row, with the number of its tiles that are done; the counter is the number of pieces drawn.
     using Left = HandingOn<kRowsPerThread*(T::kCT + 1) + sizeof(Reference) / sizeof(float), T::kThreads>;
 
     __device__ DrawnPieces(const ForwardArgs& args, Draws& draws) : draws_(draws) {
@@ -142,7 +142,7 @@ public:
         draw(args);
     }
 
-    // Whether there is a piece to do, and which.
+    // Whether there is a piece to do, and the piece.
     __device__ __forceinline__ bool any() const { return draws_.drawn < draws_.queue.length(); }
     __device__ __forceinline__ Piece piece(const ForwardArgs& args) const {
         const volatile Draws& draws = draws_; // not kept in registers over the loop
@@ -154,12 +154,12 @@ public:
         return piece_of<T>(args, row, part == 0 ? 0 : draws.queue.ends[part - 1], draws.queue.ends[part]);
     }
     __device__ __forceinline__ void draw(const ForwardArgs& args) {
-        __syncthreads(); // all know the piece before
+        __syncthreads(); // all threads have read the previous piece
         if (threadIdx.x == 0) draws_.drawn = left(args).count();
         __syncthreads();
     }
 
-    // The registers that the piece before of the same row left.
+    // Loads the registers that the previous piece of the same row stored.
     __device__ __forceinline__ void go_on(Running<T>& running, RowSums& sums, Reference& reference,
                                           const ForwardArgs& args, const Piece& piece) const {
         constexpr unsigned kPause = 100;

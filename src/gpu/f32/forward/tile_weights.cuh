@@ -1,13 +1,13 @@
-// From a register tile of scores to weights in shared memory, and the row sums on the way.
+// From a register tile of scores to weights in shared memory, with the row sums.
 #pragma once
 
 #include "src/gpu/f32/forward/register_tile.cuh"
 
 namespace hw4::gpu {
 
-// The weights of a team's 32 rows and a tile's 64 keys, a key's 32 rows side by side. Every eighth key begins 16 floats
+// The weights of a team's 32 rows and a tile's 64 keys, a key's 32 rows contiguous. Every eighth key begins 16 floats
 // later, every odd group of four 8 floats later: the eight lanes that store together, of four groups of four keys and
-// two of four rows, meet different banks, and eight keys are a constant step for the threads that read.
+// two of four rows, use different banks, and eight keys are a constant step for the threads that read.
 constexpr int kEightKeys = 8 * kWarpRows + 16;
 __host__ __device__ constexpr int weight_offset(int key) {
     return key / 8 * kEightKeys + key % 8 * kWarpRows + key % 8 / 4 * 8;
@@ -17,7 +17,7 @@ constexpr int kWeightFloats = weight_offset(kSegmentKeys + kSpareSteps);
 template <class T>
 using Scores = float[kRowsPerThread][T::kKT];
 
-// A row's largest value, for all lanes that have a part of it.
+// A row's largest value, for all lanes that have a part of the row.
 template <class Lanes>
 __device__ __forceinline__ float largest_across(float x) {
 #pragma unroll
@@ -25,31 +25,31 @@ __device__ __forceinline__ float largest_across(float x) {
     return x;
 }
 
-// Which keys the rows of a problem see. Each has kernels of its own: a window costs one more instruction for each score
-// of a ragged tile, and registers.
+// The keys that the rows of a problem see. Each view has kernels of its own: a window costs one more instruction for
+// each score of a ragged tile, and registers.
 enum class View { all, causal, window };
 
-// Which of a tile's keys the rows of a team see: the team's first row those before key `first` and, under the causal
-// mask, each row one more than the row before. Of these keys a row sees the last `window`.
+// The keys of a tile that the rows of a team see: the team's first row sees the keys before `first` and, under the
+// causal mask, each row one more than the row before. A row sees only the last `window` of these keys.
 template <class T, View kView>
 struct TileSight {
     int first;
-    unsigned window = 0; // elsewhere not read
+    unsigned window = 0; // only read by View::window
 
-    // The weight of a thread's row i and key j.
+    // Whether the thread's row i sees its key j.
     __device__ __forceinline__ bool sees(const Position& at, int i, int j) const {
         const int key = place_of(at, j) + at.warp % T::kTeam * T::kWarpKeys;
         if (kView != View::window) return key < first + (kView == View::all ? 0 : row_of(at, i));
-        return static_cast<unsigned>(first + row_of(at, i) - 1 - key) < window; // a later key is below 0, and wraps
+        return static_cast<unsigned>(first + row_of(at, i) - 1 - key) < window; // a later key is below 0 and wraps
     }
 };
 
-// In base-2 units, while weights are measured by zero: a score that starts low and does not stray.
+// In base-2 units, while weights are measured by zero: a score that starts low but stays in range.
 constexpr float kHidden = -40.0f;
 static_assert(kHidden < -kFootroom && kHidden > -(kHeadroom - 1.0f));
 
-// What a row does not see gets a score that raises no maximum. Without a mask there is no need: a key that does not
-// exist is read as the last one.
+// Hidden keys get a score that raises no maximum. Without a mask this is not needed: a key that does not exist is read
+// as the last one.
 template <class T, View kView>
 __device__ __forceinline__ void hide_scores(Scores<T>& s, const Position& at, const TileSight<T, kView>& sight,
                                             float hidden) {
@@ -60,8 +60,8 @@ __device__ __forceinline__ void hide_scores(Scores<T>& s, const Position& at, co
             if (!sight.sees(at, i, j)) s[i][j] = hidden;
 }
 
-// Whether some row's largest score of 32 keys is so low that the contract's M would not start at 0 with it. For the
-// warp that has the row's first keys.
+// Whether some row's largest score of 32 keys is so low that the contract's M would not start at 0. Called by the warp
+// that has the row's first keys.
 template <class T, class Lanes>
 __device__ __forceinline__ bool starts_low(const Scores<T>& s, Scale scale) {
     bool low = false;
@@ -79,7 +79,7 @@ struct RowSums {
     float lane[kRowsPerThread];
 };
 
-// Where these are from one tile to the next if the scores need their registers: in shared memory, each thread's apart.
+// These sums between tiles, if the scores need their registers: in shared memory, separate for each thread.
 template <class T>
 struct WaitingSums {
     float rows[2][T::kSumsWait ? T::kThreads : 1][4];
@@ -96,11 +96,11 @@ struct WaitingSums {
     }
 };
 
-// ---- What follows treats keys j to j + 3 of a thread: the weights of four are on their way to shared memory while
-// those of the next four are computed.
+// ---- The functions below handle keys j to j + 3 of a thread: the weights of four keys are being stored to shared
+// memory while those of the next four are computed.
 
-// Scores to weights with M = 0, in place. Returns the largest |score|, or what it was: above (kHeadroom - 1) * inv_c
-// the weights may not be the contract's.
+// Turns scores into weights with M = 0, in place. Returns the largest |score|, or `largest` if that is larger: above
+// (kHeadroom - 1) * inv_c the weights may not be the contract's.
 template <class T>
 __device__ __forceinline__ float weigh(Scores<T>& s, int first, float largest, Scale scale) {
 #pragma unroll
@@ -113,7 +113,7 @@ __device__ __forceinline__ float weigh(Scores<T>& s, int first, float largest, S
     return largest;
 }
 
-// Keys that a row does not see weigh nothing.
+// Sets the weights of keys that a row does not see to 0.
 template <class T, View kView>
 __device__ __forceinline__ void drop_hidden_keys(Scores<T>& s, int first, const Position& at,
                                                  const TileSight<T, kView>& sight) {
@@ -124,7 +124,7 @@ __device__ __forceinline__ void drop_hidden_keys(Scores<T>& s, int first, const 
             if (!sight.sees(at, i, j)) s[i][j] = 0.0f;
 }
 
-// `to`: where the thread's first key and row belong.
+// `to`: the place of the thread's first key and row.
 template <class T>
 __device__ __forceinline__ void store_weights(const Scores<T>& s, int first, SharedAddress to) {
 #pragma unroll
@@ -135,15 +135,15 @@ __device__ __forceinline__ void store_weights(const Scores<T>& s, int first, Sha
     }
 }
 
-// A team of one has all keys of a tile.
+// For a team of one, which has all keys of a tile.
 template <class T>
 __device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s, int first) {
 #pragma unroll
     for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][first]);
 }
 
-// All of a thread's scores to weights with M = 0, which are stored and, by a team of one, added up. kRagged: not all
-// rows see all of the tile's keys. Returns as weigh().
+// Turns all of a thread's scores into weights with M = 0, stores them and, for a team of one, adds them up. kRagged:
+// not all rows see all of the tile's keys. Returns the same as weigh().
 template <bool kRagged, class T, View kView>
 __device__ __forceinline__ float weigh_by_zero(Scores<T>& s, RowSums& sums, float largest, SharedAddress to,
                                                const Position& at, const TileSight<T, kView>& sight, Scale scale) {
@@ -157,7 +157,7 @@ __device__ __forceinline__ float weigh_by_zero(Scores<T>& s, RowSums& sums, floa
     return largest;
 }
 
-// A team of two has one of the tile's two 32-key tiles each: they exchange what they have and both add both, in key
+// Each warp of a team of two has one of the tile's two 32-key tiles: they exchange their sums and both add both, in key
 // order. Offered before a barrier, collected after it.
 template <class T>
 __device__ __forceinline__ void offer(const Scores<T>& s, float (&mine)[kRowsPerThread]) {

@@ -1,5 +1,5 @@
-// How a launch of fixed or fixed16 is divided among the card's multiprocessors: jobs of query rows, the pre-pass that
-// prepares K and V, and shares of both. No CUDA here, so that it can be tested anywhere.
+// How a launch of fixed or fixed16 is divided among the GPU's multiprocessors: jobs of query rows, the pre-pass that
+// prepares K and V, and the shares of both. No CUDA here, so that it can be tested anywhere.
 #pragma once
 
 #include <algorithm>
@@ -13,42 +13,42 @@
 
 namespace hw4::gpu::fixed_point {
 
-// ---- The division of work of src/gpu/common/shares.h among blocks of which some may begin late, when the others have
-// done so many tiles. Jobs are all of as many tiles, and all tiles take as long, but for those of a unit's last job,
-// which may be done faster.
+// ---- The division of work of src/gpu/common/shares.h among blocks when some start late, after the others have
+// computed a number of tiles. All jobs have the same number of tiles, and all tiles take the same time, except those of
+// a unit's last job, which may be faster.
 //
-// The late blocks are the first ones, and have less by what they missed. Most jobs go to the blocks in turn: in the
-// first rounds without the late ones, then with all. The others, at least one for each block, and more the faster the
-// last of a unit are, follow one another in a line that is cut into a stretch for each block, which it does when it has
-// done its rounds, so that all end together. Where a cut goes through a job, the block after it does the job's first
-// tiles, as the first of its stretch, and the block before it the others, as the last of all: when it comes to them,
-// the first ones are done, if all are as fast.
+// The late blocks are the first ones, and have less work by the tiles that they missed. Most jobs go to the blocks in
+// turn: in the first rounds without the late blocks, then with all. The other jobs, at least one for each block, and
+// more the faster the last job of a unit is, form a line that is cut into a stretch for each block. A block computes
+// its stretch after its rounds, so that all end together. If a cut goes through a job, the block after it computes the
+// job's first tiles at the start of its stretch, and the block before it the other tiles as its last work: by then the
+// first tiles are done, if all blocks are equally fast.
 
-// What is divided: jobs of as many tiles each, for so many blocks.
+// The jobs to divide, all with the same number of tiles, and the number of blocks.
 struct EqualJobs {
     int64_t units;
     uint32_t of_unit;
     unsigned tiles;
     int64_t blocks;
-    double last = 1; // of a unit's jobs: the part of another's time that it takes
+    double last = 1; // time of a unit's last job, relative to another's
 
     int64_t count() const { return units * of_unit; }
-    double time_of_unit() const { return (of_unit - 1 + last) * tiles; } // in tiles of the others
+    double time_of_unit() const { return (of_unit - 1 + last) * tiles; } // in tiles of the other jobs
 };
 
 struct LateBlocks {
     int64_t blocks;
-    int64_t tiles; // that the others do before those begin
+    int64_t tiles; // computed by the other blocks before these start
 };
 
-// Jobs that go to some blocks in turn, in rounds of as many.
+// Jobs that go to some blocks in turn, in rounds of one job for each block.
 struct Rounds {
     Divisor blocks;
     uint32_t count;
-    uint32_t shift; // from round to round: a block has the job that is so many after its place in the round before
+    uint32_t shift; // from round to round: a block takes the job this far after its place in the round before
 
-    // The last job of a unit may be less work than the others. Where the jobs of a unit, and how far a block's jobs lie
-    // apart, have no common divisor, every block has as many of those, or nearly, and blocks stay together.
+    // The last job of a unit may be less work than the others. If the number of a unit's jobs, and the distance of a
+    // block's jobs, have no common divisor, every block has about as many last jobs, and blocks stay together.
     static Rounds of(int64_t blocks, int64_t count, uint32_t of_unit) {
         int64_t shift = 0;
         while (std::gcd(blocks + shift, int64_t{of_unit}) != 1) ++shift;
@@ -61,12 +61,12 @@ struct Rounds {
         return round * blocks.number() + blocks.remainder(block + round * shift);
     }
 
-    // How many of a block's jobs are the last of their units, where so many jobs come before all rounds.
+    // The number of a block's jobs that are the last of their units, if `before` jobs come before all rounds.
     uint32_t last_of_units(uint32_t block, uint32_t before, uint32_t of_unit) const {
         uint32_t place = blocks.remainder(block);      // in the round
-        uint32_t in_unit = (before + place) % of_unit; // of the job there
+        uint32_t in_unit = (before + place) % of_unit; // of the job at that place, in its unit
         const uint32_t step = (blocks.number() + shift) % of_unit;
-        const uint32_t back = blocks.number() % of_unit; // less, where the place goes round
+        const uint32_t back = blocks.number() % of_unit; // less, where the place wraps around
         uint32_t last = 0;
         for (uint32_t round = 0; round < count; ++round) {
             last += in_unit + 1 == of_unit ? 1 : 0;
@@ -78,14 +78,14 @@ struct Rounds {
     }
 };
 
-// What one block does.
+// The work of one block.
 struct LateShare {
     uint32_t block;
     uint32_t first_round;
-    uint32_t parts;     // all together
-    uint32_t first_job; // of its stretch, among all jobs
-    unsigned cut;       // tiles of that one that are another block's
-    unsigned after;     // tiles of the last one that are the next block's
+    uint32_t parts;     // total number of parts
+    uint32_t first_job; // the first job of its stretch, among all jobs
+    unsigned cut;       // tiles of that job that belong to another block
+    unsigned after;     // tiles of its last job that belong to the next block
 };
 
 struct LateShares {
@@ -93,13 +93,13 @@ struct LateShares {
 
     Divisor of_unit; // jobs
     unsigned tiles;  // of a job
-    Rounds early;    // without the late blocks
+    Rounds early;    // rounds without the late blocks
     Rounds all;
-    uint32_t begin[kMostBlocks + 1]; // of each block's stretch, in tiles of the line, and the line's end
+    uint32_t begin[kMostBlocks + 1]; // the beginning of each block's stretch, in tiles of the line, and the line's end
 
-    // None where there is not a job's time for every block, or for every late one after it has begun; where more than
-    // half of the blocks are late; where there are more of them than any card has multiprocessors; where the line has
-    // too many tiles to count. Takes the host some nanoseconds for each job.
+    // None if there is not a job's time for every block, or for every late block after its start; if more than half of
+    // the blocks are late; if there are more blocks than any GPU has multiprocessors; or if the line has too many tiles
+    // to count. Takes the host some nanoseconds for each job.
     static std::optional<LateShares> of(const EqualJobs& jobs, const LateBlocks& late) {
         const int64_t early = jobs.blocks - late.blocks;
         if (jobs.count() <= jobs.blocks || jobs.blocks > kMostBlocks || late.blocks > early) return std::nullopt;
@@ -120,7 +120,7 @@ struct LateShares {
     HW4_INLINE uint32_t late() const { return blocks() - early.blocks.number(); }
 
     HW4_INLINE LateShare share(uint32_t block) const {
-        const uint32_t last = begin[block + 1] - 1; // at least a job's length further on
+        const uint32_t last = begin[block + 1] - 1; // at least the length of a job further on
         const uint32_t first_job = begin[block] / tiles;
         const uint32_t first_round = block < late() ? early.count : 0;
         return {block,
@@ -131,7 +131,7 @@ struct LateShares {
                 tiles - 1 - last % tiles};
     }
 
-    // What a block does, one after the other.
+    // The parts of a block, in order.
     HW4_INLINE JobPart part(const LateShare& share, uint32_t i) const {
         const uint32_t of_rounds = rounds() - share.first_round;
         const bool in_round = i < of_rounds;
@@ -153,12 +153,12 @@ private:
 
     bool is_last_of_unit(uint32_t job) const { return of_unit.remainder(job) + 1 == of_unit.number(); }
 
-    // For blocks that all end at that time. Stretches are as long as a job at least, so that none is cut twice.
+    // For blocks that all end at that time. Stretches are at least as long as a job, so that no job is cut twice.
     void cut_line(const EqualJobs& jobs, const LateBlocks& late, double time) {
         const auto time_of = [&](uint32_t job) { return (is_last_of_unit(job) ? jobs.last : 1) * tiles; };
-        uint32_t job = before_line(); // that the next cut goes through, or one before it
-        double of_line = 0;           // time, up to that job
-        double cut = 0;               // likewise
+        uint32_t job = before_line(); // the job that the next cut goes through, or an earlier one
+        double of_line = 0;           // time of the line up to that job
+        double cut = 0;               // time of the line up to the cut
         for (uint32_t block = 0; block < blocks(); ++block) {
             const bool is_late = block < late.blocks;
             cut += time - (is_late ? static_cast<double>(late.tiles) : 0) - time_of_rounds(block, jobs);
@@ -183,26 +183,24 @@ private:
     }
 };
 
-// ---- How many jobs (shares.h) a launch has, and whether groups of rows share a block
+// ---- The number of jobs (shares.h) of a launch, and whether groups of rows share a block
 
 constexpr int kGroupRows = 64; // query rows of a group
 
-// Jobs of a unit: each as many rows as a block's groups take; the last may have fewer.
+// Jobs of a unit: each has the rows of a block's groups; the last may have fewer.
 HW4_INLINE int64_t jobs_for(int64_t queries, int groups) {
     return (queries + groups * kGroupRows - 1) / (groups * kGroupRows);
 }
 
-// Groups that a unit's jobs have room for and its rows do not fill: of the last job or, under a mask, of the first,
-// which has the fewest tiles.
+// Groups of a unit's jobs that get no rows: in the last job or, under a mask, in the first, which has the fewest tiles.
 HW4_INLINE int64_t missing_groups(int64_t queries, int groups) {
     return jobs_for(queries, groups) * groups - jobs_for(queries, 1);
 }
 
 // Groups of a block share its tiles, and so wait for the slowest of them; and the last job of a unit may leave some
-// of them without rows. That pays where sequences are long, where few rows are missing, and where there is a job for
-// every multiprocessor. What it brought against groups apart when it was chosen: at d = 64, N = 256, which lacks a
-// third, -5 %; N = 512 and 1024, which lack a ninth of theirs, +7 and +6 %; at d = 32, N = 512, which lacks none, +12
-// %.
+// groups without rows. That pays for long sequences with few missing rows, if there is a job for every multiprocessor.
+// Gains over separate groups, measured when it was chosen: at d = 64, N = 256, which lacks a third of the rows, -5 %; N
+// = 512 and 1024, which lack a ninth, +7 and +6 %; at d = 32, N = 512, which lacks none, +12 %.
 inline bool takes_joint(int64_t units, int64_t keys, int64_t queries, int groups, int multiprocessors) {
     constexpr int64_t kLongSequence = 512;
     const int64_t jobs = jobs_for(queries, groups);
@@ -210,70 +208,71 @@ inline bool takes_joint(int64_t units, int64_t keys, int64_t queries, int groups
     return keys >= kLongSequence && missing <= queries / 8 && units * jobs >= multiprocessors;
 }
 
-// Whether wgmma_whole.cuh is better for such heads than groups apart: its jobs have three groups, and not too many of
-// them may be without rows, at d = 32 less than a third, at 64 a third too. What it took of the time of groups apart
-// when it was chosen, for many heads, at 64: N = 64 1.29, 100 and 128 0.94, 130 0.83, 192 0.84, 256 0.97, 384 0.81, 512
-// 0.83, 1000 0.87, 1800 0.87; at 32: N = 64 1.44, 128 1.02, 160 0.84, 256 1.08, 320 0.93, 512 0.93, 1000 0.92.
+// Whether wgmma_whole.cuh is better for such heads than separate groups: its jobs have three groups, and not too many
+// groups may lack rows: at d = 32 less than a third, at 64 up to a third. Its time relative to separate groups,
+// measured for many heads, at 64: N = 64 1.29, 100 and 128 0.94, 130 0.83, 192 0.84, 256 0.97, 384 0.81, 512 0.83, 1000
+// 0.87, 1800 0.87; at 32: N = 64 1.44, 128 1.02, 160 0.84, 256 1.08, 320 0.93, 512 0.93, 1000 0.92.
 inline bool takes_whole(int64_t keys, int64_t queries, int64_t dim) {
     constexpr int kGroups = 3;
-    constexpr int64_t kFewKeys = 64; // up to which it was not tried
+    constexpr int64_t kFewKeys = 64; // it was not tried with so few
     const int64_t lacking = kGroups * missing_groups(queries, kGroups);
     const int64_t places = kGroups * jobs_for(queries, kGroups);
     return keys > kFewKeys && (dim == 64 ? lacking <= places : lacking < places);
 }
 
-// ---- When K and V are prepared: all heads before the products, or most of them beside.
+// ---- When K and V are prepared: all heads before the products, or most of them beside the products.
 //
-// Beside: the whole card prepares the heads that are needed first, then some multiprocessors prepare the others, in the
-// order in which they are needed, while the rest begin with the products; those with nothing left to prepare join them.
-// The whole card at once waits for memory while it prepares, some multiprocessors hardly do, so that less is taken from
-// the products. A head's products begin when it is ready, and bytes are the same.
+// Beside: the whole GPU prepares the heads that are needed first. Then some multiprocessors prepare the others, in the
+// order in which they are needed, while the rest start with the products; those with nothing left to prepare join them.
+// When the whole GPU prepares, it waits for memory; a few multiprocessors hardly do, so that less time is taken from
+// the products. A head's products begin when it is ready, and the bytes are the same.
 
-// At d = 64 with two digits. It was tried at d = 32 and 128 and with three digits too, where it does not pay.
+// Only at d = 64 with two digits. It does not pay at d = 32 and 128, or with three digits, where it was tried too.
 template <class Rules, int kDim>
 constexpr bool kMayPrepareBeside = Rules::kDigits == 2 && kDim == 64;
 
-// Heads that are prepared while others are looked at.
+// Heads that are prepared while jobs of other heads run.
 struct PrepassWork {
-    double jobs;   // for each head (shares.h); one that takes half of the others' time is half a job
-    int64_t tiles; // of a head, and of a job, which looks at all of them
+    double jobs;   // per head (shares.h); one that takes half of the others' time is half a job
+    int64_t tiles; // of a head, and of a job, which uses all tiles of its head
 };
 
-// In the time that a job takes for a tile: how long one multiprocessor takes to prepare a tile of a head, of whichever
-// elements. Measured.
+// The time in which one multiprocessor prepares a tile of a head, for any elements, relative to a job's time for a
+// tile. Measured.
 inline double preparing_time(const PrepassWork& work) {
     constexpr double kPrepare = 0.78;
-    constexpr double kBetweenJobs = 1.6; // what a job begins and ends with
+    constexpr double kBetweenJobs = 1.6; // the beginning and end of a job
     return kPrepare / (1 + kBetweenJobs / static_cast<double>(work.tiles));
 }
 
-// How many of the multiprocessors prepare heads while the others compute.
+// The number of multiprocessors that prepare heads while the others compute.
 inline int64_t preparers_for(const PrepassWork& work, int64_t multiprocessors) {
-    constexpr double kLead = 1.6; // so many times as fast as heads are needed: when the first ones are, few are ready
+    constexpr double kLead = 1.6; // heads are prepared this much faster than needed: at first few are ready
     const double for_each_other = kLead * preparing_time(work) / work.jobs;
     return static_cast<int64_t>(for_each_other / (1 + for_each_other) * static_cast<double>(multiprocessors)) + 1;
 }
 
-// ---- The work of a launch without a mask, that of the pre-pass too, where some of it is done beside the products
+// ---- The work of a launch without a mask, with the pre-pass if part of it runs beside the products
 
-// On so many multiprocessors, each with a block of so many groups.
+// On `multiprocessors` multiprocessors, each with a block of `groups` groups.
 struct CardLaunch {
     int64_t units;
-    int64_t heads; // of K and V, each of as many units
+    int64_t heads; // of K and V, each with the same number of units
     int64_t queries;
-    int64_t tiles; // of a head
+    int64_t tiles; // in a head
     int groups;
     int64_t multiprocessors;
 
     EqualJobs jobs() const {
         const int64_t of_unit = jobs_for(queries, groups);
-        const double last = of_unit == 1 ? 1 : time_with(groups - missing_groups(queries, groups)); // of one, all are
+        const double last =
+            of_unit == 1 ? 1 : time_with(groups - missing_groups(queries, groups)); // one job per unit: all are alike
         return {units, static_cast<uint32_t>(of_unit), static_cast<unsigned>(tiles), multiprocessors, last};
     }
 
 private:
-    // The time of a job of some of the groups, as part of that of all: groups fill each other's waiting. Measured with
-    // three groups.
+    // The time of a job with only some of the groups, relative to one with all groups: groups fill each other's waiting
+    // time. Measured with three groups.
     double time_with(int64_t some) const {
         return 1 - 0.7 * static_cast<double>(groups - some) / static_cast<double>(groups);
     }
@@ -281,24 +280,24 @@ private:
 
 struct CardPlan {
     LateShares shares;
-    int64_t heads_before; // by the whole card: the first ones
-    int64_t preparers;    // multiprocessors that prepare the others beside the products; 0: there are none
+    int64_t heads_before; // the first heads, prepared by the whole GPU
+    int64_t preparers;    // multiprocessors that prepare the others beside the products; 0: none
 
-    // None where multiprocessors do not have a job's time each.
+    // None if there is not a job's time for each multiprocessor.
     static std::optional<CardPlan> before(const CardLaunch& launch) {
         const auto shares = LateShares::of(launch.jobs(), {0, 0});
         if (!shares) return std::nullopt;
         return CardPlan{*shares, launch.heads, 0};
     }
 
-    // None where heads are few, or have a single tile, of which it was not tried.
+    // None if heads are few or have a single tile, for which it was not tried.
     static std::optional<CardPlan> beside(const CardLaunch& launch) {
         if (launch.tiles < 2) return std::nullopt;
         const EqualJobs jobs = launch.jobs();
         const int64_t units_of_head = launch.units / launch.heads;
         const PrepassWork work{static_cast<double>(units_of_head) * jobs.time_of_unit() / jobs.tiles, launch.tiles};
         const int64_t preparers = preparers_for(work, launch.multiprocessors);
-        // Those of the first two rounds, since a block looks ahead by one.
+        // The heads of the first two rounds, since a block looks ahead by one.
         const int64_t last_unit = (2 * (launch.multiprocessors - preparers) - 1) / jobs.of_unit;
         const int64_t heads_before = last_unit / units_of_head + 1;
         if (heads_before > launch.heads / 4) return std::nullopt;

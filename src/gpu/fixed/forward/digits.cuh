@@ -1,4 +1,4 @@
-// Numbers to digits, and four numbers' digits to a word for each place.
+// Turns numbers into digits, and packs four numbers' digits into a word for each place.
 #pragma once
 
 #include "src/gpu/common/warp.cuh"
@@ -11,7 +11,7 @@ template <int kDigits>
 struct Planes {
     uint32_t word[kDigits];
 
-    // The first plane's word goes there, the others' so many bytes further on each.
+    // Stores the first plane's word at `to`, and each further plane's `plane_bytes` further on.
     __device__ __forceinline__ void store(unsigned char* to, int plane_bytes) const {
 #pragma unroll
         for (int plane = 0; plane < kDigits; ++plane)
@@ -34,15 +34,15 @@ __device__ __forceinline__ Planes<kDigits> planes_of(uint32_t a, uint32_t b, uin
     return planes;
 }
 
-// Two digits are in the lower half of the word, without a conversion to an integer, of which a multiprocessor does few
-// at a time. For rows of Q, between products, most kernels lose more by it, in registers, than they gain.
+// Two digits are in the lower half of the word, without a conversion to an integer, which has low throughput. For rows
+// of Q, between products, most kernels lose more by this, in registers, than they gain.
 template <int kDigits>
 __device__ __forceinline__ uint32_t biased_digits_at(float x, fixed::Factors scale) {
     if constexpr (kDigits == 2) return fixed::two_biased_digits(x, scale);
     return fixed::Numbers<kDigits>::biased_digits(fixed::quantised(x, scale));
 }
 
-// The digits of four numbers by place; the bias of all four goes at once.
+// The digits of four numbers by place; the bias of all four is removed at once.
 template <int kDigits>
 __device__ __forceinline__ Planes<kDigits> planes_of_biased(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     Planes<kDigits> planes = planes_of<kDigits>(a, b, c, d);
@@ -51,14 +51,14 @@ __device__ __forceinline__ Planes<kDigits> planes_of_biased(uint32_t a, uint32_t
     return planes;
 }
 
-// The same for four numbers, whose biased digits `digits` gives.
+// The same for four numbers; `digits` gives their biased digits.
 template <int kDigits, class Digits>
 __device__ __forceinline__ Planes<kDigits> planes_of(float4 x, const Digits& digits) {
     return planes_of_biased<kDigits>(digits(x.x), digits(x.y), digits(x.z), digits(x.w));
 }
 
-// Combines kRows numbers in each of kLanes neighbours over them, row by row: a lane gets that of one row,
-// lane % kLanes / (kLanes / kRows), for which fewer numbers change hands than if every lane got all.
+// Combines kRows numbers in each of kLanes adjacent lanes over these lanes, row by row: a lane gets the result of one
+// row, lane % kLanes / (kLanes / kRows), which moves fewer numbers than if every lane got all.
 template <int kLanes, int kRows, class Combine>
 __device__ __forceinline__ float combined_row(float (&x)[kRows], const Combine& combine) {
     static_assert(kRows <= kLanes);
@@ -78,28 +78,28 @@ __device__ __forceinline__ float combined_row(float (&x)[kRows], const Combine& 
     return x[0];
 }
 
-// The largest magnitude of four numbers, and of others so far.
+// The largest magnitude of four numbers and `largest`.
 __device__ __forceinline__ float larger_magnitude(float4 x, float largest) {
     return fmaxf(fmaxf(largest, fmaxf(fabsf(x.x), fabsf(x.y))), fmaxf(fabsf(x.z), fabsf(x.w)));
 }
 
-// The sum of four squares, and of others so far. For choosing code, never for bytes.
+// The sum of four squares and `sum`. For choosing code, never for bytes.
 __device__ __forceinline__ float added_squares(float4 x, float sum) {
     return fused(x.x, x.x, fused(x.y, x.y, fused(x.z, x.z, fused(x.w, x.w, sum))));
 }
 
-// At least the length of every vector of up to 256 numbers whose sum of squares came out as at most `square`. Rounding
-// costs less than a thousandth, and squares that vanish less than 2^-70: a thousandth too, or below the least bound.
+// At least the length of every vector of up to 256 numbers with a computed sum of squares up to `square`. Rounding
+// costs less than a thousandth, squares that vanish less than 2^-70: a thousandth too, or below the least bound.
 __device__ __forceinline__ float length_bound(float square) { return fmaxf(sqrtf(square) * 1.001f, 0x1p-56f); }
 
-// ---- Where the scores of 64 rows and a tile of keys are, as the tensor cores leave them: a thread has rows `lane / 4`
-// and that plus 8 of its warp's 16, and of each 8 keys the two from 2 * (lane % 4) on. Score 4*g + 2*h + i is row h,
-// key 8*g + 2*(lane % 4) + i.
+// ---- Where the scores of 64 rows and a tile of keys are, as the tensor cores leave them: a thread has row `lane / 4`
+// of its warp's 16 and the row 8 further on, and of each 8 keys the two from 2 * (lane % 4) on. Score 4*g + 2*h + i is
+// row h, key 8*g + 2*(lane % 4) + i.
 
-constexpr int kRowsEach = 2; // of a thread
+constexpr int kRowsEach = 2; // in a thread
 
-// The thread's number. Where it is asked for anew each time, the compiler cannot keep what follows from it from job to
-// job, through the products, where there are no registers for it.
+// The thread's number. With kAnew it is read each time, so the compiler cannot keep values computed from it from job to
+// job, through the products, where no registers are free for them.
 template <bool kAnew>
 __device__ __forceinline__ int thread_number() {
     if constexpr (!kAnew) return static_cast<int>(threadIdx.x);
@@ -108,22 +108,22 @@ __device__ __forceinline__ int thread_number() {
     return thread;
 }
 
-// The scores of a thread, of both rows.
+// The scores of a thread, for both rows.
 template <class Rules>
 constexpr int kScoresOf = Rules::kTileKeys / 2;
 
-// A thread's i-th score of one of its rows; of a score the row, and the key, counted from the thread's first.
+// A thread's i-th score of one of its rows; the row of a score; the key of a score, counted from the thread's first.
 __device__ constexpr int score_at(int row, int i) { return 4 * (i / 2) + 2 * row + i % 2; }
 __device__ constexpr int row_of(int score) { return score / 2 % 2; }
 __device__ constexpr int key_of(int score) { return score / 4 * 8 + score % 2; }
 
-// The largest of a row's four lanes.
+// The maximum over a row's four lanes.
 __device__ __forceinline__ int32_t largest_of_row(int32_t x) {
     x = max(x, __shfl_xor_sync(~0u, x, 1));
     return max(x, __shfl_xor_sync(~0u, x, 2));
 }
 
-// The largest of 16, as a tree: a chain would wait for every step.
+// The maximum of 16 numbers, as a tree: a chain would wait for every step.
 template <class At>
 __device__ __forceinline__ int32_t largest_of_16(const At& at) {
     int32_t of_three[5];
@@ -132,11 +132,11 @@ __device__ __forceinline__ int32_t largest_of_16(const At& at) {
     return max(__vimax3_s32(of_three[0], of_three[1], of_three[2]), __vimax3_s32(of_three[3], of_three[4], at(15)));
 }
 
-// How many of a tile's keys a thread's rows see, counted from the thread's first key: its first row so many and, under
-// the causal mask, each row one more than the row before. What they do not see comes after the last key, or is hidden.
+// The number of a tile's keys that a thread's rows see, counted from the thread's first key: `of_first` for its first
+// row and, under the causal mask, one more for each further row. Other keys are behind the last key, or hidden.
 struct TileSight {
-    int of_first; // row
-    int more;     // each row than the one before
+    int of_first; // for the first row
+    int more;     // added for each further row
 
     __device__ __forceinline__ int of(int row) const { return of_first + 8 * row * more; }
     __device__ __forceinline__ bool sees(int score) const { return key_of(score) < of(row_of(score)); }

@@ -1,5 +1,5 @@
-// Numbers as operands have them: float32, or 16 bits, which are widened on their way in, and rounded to nearest even on
-// their way out. What is between knows floats alone.
+// Element types: float32, or 16 bits, which are widened when they are loaded and rounded to nearest even when they are
+// stored. All code in between uses floats.
 #pragma once
 
 #include "src/gpu/half/forward/numbers.cuh"
@@ -10,7 +10,7 @@ namespace hw4::gpu::fixed_point {
 using half_forward::Bf16;
 using half_forward::Fp16;
 
-// Four neighbours of a row as they are stored: what is on its way from memory.
+// Four adjacent numbers of a row as stored, for loads.
 template <class Stored>
 struct FourOf;
 template <>
@@ -28,13 +28,13 @@ struct FourOf<uint16_t> {
 template <class Stored>
 using Four = typename FourOf<Stored>::Type;
 
-// A row's columns from `first` on, whose memory is there and aligned.
+// A row's four columns from `first` on; they must exist and be aligned.
 template <class Stored>
 __device__ __forceinline__ Four<Stored> four_at(const Stored* row, int first) {
     return *reinterpret_cast<const Four<Stored>*>(row + first);
 }
 
-// The same, with zeros where there are none.
+// The same, with zeros for columns that do not exist.
 template <class Stored>
 __device__ __forceinline__ Four<Stored> four_columns(const Stored* row, int first, int dim, bool aligned) {
     if (aligned && first + 4 <= dim) return four_at(row, first);
@@ -49,7 +49,7 @@ __device__ __forceinline__ float4 widened(uint2 four) {
     return make_float4(Number::low(four.x), Number::high(four.x), Number::low(four.y), Number::high(four.y));
 }
 
-// Element types, for code that is made for each.
+// Element types, as template arguments.
 struct Float32Element {
     using Stored = float;
     static __device__ __forceinline__ float4 floats(float4 four) { return four; }
@@ -70,7 +70,7 @@ struct FloatRow {
     }
 };
 
-// The same of 16 bits, of which type the launch says.
+// The same for 16-bit numbers of the launch's type.
 struct NarrowRow {
     uint16_t* at;
     Element element;

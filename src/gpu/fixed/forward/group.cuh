@@ -1,21 +1,21 @@
-// What a group of 128 threads does with its 64 query rows under fixed, whichever instructions take the products: tile
-// after tile of weights, running sums, output.
+// The work of a group of 128 threads on its 64 query rows under fixed, with any product instructions: weights tile
+// after tile, running sums, output.
 //
-// A map. Numbers are integers of three digits, bytes, times a power of two (the contract); of the nine products of
-// digits the tensor cores take the six that count, by three levels, and integers add up in any order.
+// A map. Numbers are integers of three digits, bytes, times a power of two (the contract); the tensor cores compute six
+// of the nine products of digits, the ones that count, by three levels, and integers add up in any order.
 //
 //        before: K and V of all tiles to digits, once for all rows       prepare.cu, digits.cuh, layout.h
-//                and what all tiles of a head have in common             rules.h
+//                and the facts about all tiles of a head                 rules.h
 //        64 rows of Q to digits in shared memory; how far their          queries.cuh
-//                scores can lie apart, which decides between             tile_weights.cuh: SteadyWeights, NearWeights,
+//                scores can be apart, which decides between              tile_weights.cuh: SteadyWeights, NearWeights,
 //                four codes for the same bytes                           FarWeights, AnyWeights
 //
 //        step of a tile of 64 keys, attend_tile()                        where
 //     1  scores begin: digits of Q times digits of K                     Products: mma_groups.cu, wgmma_kernel.cuh
-//     2     meanwhile what a score counts in this tile                   tile_weights.cuh: scale()
+//     2     meanwhile the unit of a score in this tile                   tile_weights.cuh: scale()
 //     3  scores end: levels to one integer x each                        Levels
-//     4  the largest x of a row; weights, whose digits are then in       tile_weights.cuh: begin(), form_half()
-//        the registers that the next products take them from
+//     4  the largest x of a row; weights, with their digits in           tile_weights.cuh: begin(), form_half()
+//        the registers that the next products read
 //     5  references, sums of weights                                     tile_weights.cuh: add_weights()
 //     6  digits of weights times digits of V, part by part of the        Products
 //        columns; each part's levels to one integer y, added to o        running_sums.cuh: add_value()
@@ -24,8 +24,8 @@
 //        or o, l and the rest for another block                          wgmma_block.cuh, common/handing_on.cuh
 //
 // Where a thread's numbers are: row `lane / 4` of its warp's 16 and the one 8 below, of each 8 keys or columns two
-// (digits.cuh). Tiles come to shared memory while others are computed: by cp.async (mma_block.cuh), or by bulk copies
-// to a ring of stages that all groups of a block share (wgmma_block.cuh).
+// (digits.cuh). Tiles are copied to shared memory while others are computed: by cp.async (mma_block.cuh), or by bulk
+// copies to a ring of stages that all groups of a block share (wgmma_block.cuh).
 #pragma once
 
 #include "src/gpu/fixed/forward/queries.cuh"
@@ -33,14 +33,14 @@
 
 namespace hw4::gpu::fixed_point {
 
-// What is known of a group's rows and all tiles of their keys before the first one.
+// Facts about a group's rows and all tiles of their keys, known before the first tile.
 struct Outlook {
-    Spread spread;  // of the scores of a row in any tile, or a wider one: any gives the same bytes
-    bool steady;    // is_steady(), of all 64 rows, whether they exist or not
-    int k_exponent; // of all tiles, where steady
+    Spread spread;  // of the scores of a row in any tile, or wider: all give the same bytes
+    bool steady;    // is_steady(), for all 64 rows, existing or not
+    int k_exponent; // of all tiles, if steady
 };
 
-// Whether all is steady is only found out where kMaySteady: it takes some time, which short sequences do not give back.
+// Checks whether all is steady only with kMaySteady: the check takes time that short sequences do not give back.
 template <bool kMaySteady, int kDim>
 __device__ __forceinline__ Outlook outlook_of(const Queries<ThreeDigits, kDim>& queries, const HeadFacts& facts) {
     float square = 0;
@@ -64,8 +64,8 @@ struct Levels {
 };
 using ScoreLevels = Levels<kScoresEach>;
 
-// What a thread needs to know of how its two rows of Q were scaled, in one register: the exponents or, where all is
-// steady and scores are near, the factors that follow from them, which are below 2^14 then.
+// The scales of a thread's two rows of Q, in one register: the exponents or, if all is steady and scores are near, the
+// factors that follow from them, which are below 2^14 then.
 class PackedScales {
 public:
     PackedScales() = default;
@@ -86,12 +86,12 @@ private:
     uint32_t halves_;
 };
 
-// The work on a group's rows. Products takes the products of digits, and knows the scales of a tile.
+// The work on a group's rows. Products computes the products of digits, and has the scales of a tile.
 template <class Products>
 struct Group {
     static constexpr bool kMasked = Products::kMasked; // whether rows may see less than all keys
     static constexpr int kParts = Products::Layout::kParts;
-    static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
+    static constexpr int kSums = Products::Layout::kColumns / 2; // in a thread: two rows
 
     using Running = RunningSums<RowReference, kParts, kSums>;
 
@@ -100,10 +100,10 @@ struct Group {
     RowPair pair;
     Running running;
 
-    struct Told {}; // nothing
+    struct Told {}; // no arguments
     __device__ explicit Group(const Products& p, Told = {}) : products(p) {}
 
-    // Before the first tile of some rows.
+    // Called before the first tile of some rows.
     template <int kDim>
     __device__ void begin(const Queries<ThreeDigits, kDim>& queries) {
         take_scales(queries);
@@ -121,8 +121,8 @@ struct Group {
         const unsigned whole = uniform(max(first, min(whole_tiles, end)));
         unsigned tile = uniform(first);
         const auto sight = [&] { return where.sight<ThreeDigits, kMasked>(args, tile, Products::seen_more(args)); };
-        const int& least = queries.least_value; // read where it is needed, for a register less
-        // Whole tiles, or all where rows may see some of them in part.
+        const int& least = queries.least_value; // read where it is needed, which saves a register
+        // Whole tiles, or all tiles if rows may see some of them in part.
         const auto attend_near = [&](auto whole_weights) {
             using Whole = decltype(whole_weights);
             if constexpr (kMasked)
@@ -150,7 +150,7 @@ struct Group {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
             const float l = running.sum_of_lanes(row);
-            const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: it sees no key, and its sums are 0
+            const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: the row sees no key, and its sums are 0
             if (row_in_group(row) >= where.rows) continue;
             if (threadIdx.x % 4 == 0)
                 args.store_statistics(where.unit, where.first + row_in_group(row),
@@ -166,8 +166,8 @@ private:
         scales = PackedScales(queries.exponent[row_in_group(0)], queries.exponent[row_in_group(1)]);
     }
 
-    // Tiles [tile, end). A tile's scores begin at the end of the loop rather than in attend_tile(): that way the
-    // compiler keeps more in registers.
+    // Tiles [tile, end). A tile's scores begin at the end of the loop rather than in attend_tile(): then the compiler
+    // keeps more in registers.
     template <class MakeWeights>
     __device__ __forceinline__ void attend_run(unsigned& tile, unsigned end, const int& least,
                                                const MakeWeights& make_weights) {
@@ -181,8 +181,8 @@ private:
         }
     }
 
-    // A tile whose scores have begun. What does not depend on the products under way comes between their beginning and
-    // their end.
+    // A tile with scores that have begun. Work that does not depend on the products in flight comes between their
+    // beginning and their end.
     template <class Weights>
     __device__ __forceinline__ void attend_tile(unsigned tile, ScoreLevels& s, const int& least, Weights weights) {
         int v_lead = 0;

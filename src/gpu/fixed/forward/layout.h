@@ -1,12 +1,11 @@
-// How the digits of K and V lie in global memory: as the kernels want them in shared memory, so that a tile arrives
-// there in one piece.
+// The layout of the digits of K and V in global memory: as the kernels need them in shared memory, so that a tile
+// arrives there in one piece.
 //
-// A tile of 64 keys, or of 128 where numbers have two digits, is a plane of bytes for each digit of K, the lowest
-// first, [keys][kDim], then for each part of V's columns (kColumns: as many as there are registers for the sums of) the
-// same planes of V transposed, [columns][keys], and what the numbers were scaled by. Rows are cut into pieces of 16
-// bytes whose order within 128 bytes is the swizzle that the tensor cores expect. V's keys are permuted within groups
-// of 16, so that the registers in which a thread finds the scores of some keys are those in which it must deliver these
-// keys' weights.
+// A tile of 64 keys, or of 128 with two digits, has a plane of bytes for each digit of K, the lowest first,
+// [keys][kDim]; then for each part of V's columns (kColumns: as many as there are registers for their sums) the same
+// planes of V transposed, [columns][keys]; and the scales of the numbers. Rows are cut into pieces of 16 bytes; their
+// order within 128 bytes is the swizzle that the tensor cores expect. V's keys are permuted within groups of 16, so
+// that a thread's weights of some keys are needed in the registers in which it finds the scores of these keys.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@
 
 namespace hw4::gpu::fixed_point {
 
-// What a tile's numbers were scaled by. The rest is zero: it is copied too.
+// The scales of a tile's numbers. The rest is zero and is copied too.
 struct alignas(16) TileScales {
     int k_exponent;
     int v_exponent;
@@ -34,7 +33,7 @@ __host__ __device__ constexpr int swizzled(int row, int at) {
     return static_cast<int>(linear ^ ((linear / kPeriod % kPieces) << 4));
 }
 
-constexpr int kSwizzleRows = 8; // after so many the pattern is the same, whatever kRowBytes
+constexpr int kSwizzleRows = 8; // the pattern repeats after so many, for any kRowBytes
 template <int kRowBytes>
 constexpr bool swizzle_repeats() {
     for (int row = 0; row < kSwizzleRows; ++row)
@@ -45,7 +44,7 @@ constexpr bool swizzle_repeats() {
 }
 static_assert(swizzle_repeats<32>() && swizzle_repeats<64>() && swizzle_repeats<128>() && swizzle_repeats<256>());
 
-constexpr int kScalesStride = 128; // what the scales take in global memory, so that tiles start at whole lines
+constexpr int kScalesStride = 128; // space of the scales in global memory, so that tiles start at cache lines
 
 template <class Rules, int kDim>
 struct TileLayout {
@@ -57,14 +56,14 @@ struct TileLayout {
     static constexpr int kParts = kDim / kColumns;
     static constexpr int kPartPlane = kColumns * kTileKeys; // of V
     static constexpr int kPart = kDigits * kPartPlane;
-    static constexpr int kValues = kDigits * kPlane; // where V begins
+    static constexpr int kValues = kDigits * kPlane; // offset of V
     static constexpr int kScales = kValues + kParts * kPart;
     static constexpr int kBytes = kScales + static_cast<int>(sizeof(TileScales));
-    static constexpr bool kScalesApart = kDigits == 2; // in shared memory, where no room is left for a line of theirs
-    static constexpr int kStride = kScales + kScalesStride; // from tile to tile in global memory
+    static constexpr bool kScalesApart = kDigits == 2; // in shared memory, which has no space left for a line for them
+    static constexpr int kStride = kScales + kScalesStride; // distance of tiles in global memory
 };
 
-// The columns that kernels work with: those beyond d hold zeros.
+// The number of columns that kernels work with: columns beyond d are zeros.
 constexpr int padded_columns(int64_t dim) { return dim <= 32 ? 32 : dim <= 64 ? 64 : dim <= 128 ? 128 : 256; }
 
 template <class Rules>
@@ -72,11 +71,11 @@ __host__ __device__ constexpr int64_t tiles_of(int64_t keys) {
     return (keys + Rules::kTileKeys - 1) / Rules::kTileKeys;
 }
 
-// What the pre-pass leaves for the kernel that follows it, in scratch memory.
+// The results of the pre-pass for the next kernel, in scratch memory.
 struct Prepared {
     unsigned char* tiles; // [heads of K and V in all batches][tiles][TileLayout::kStride]
-    HeadFacts* heads;     // likewise
-    unsigned char* end;   // what may follow begins here
+    HeadFacts* heads;     // [heads of K and V in all batches]
+    unsigned char* end;   // other data may follow here
 };
 
 constexpr int64_t rounded_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -89,7 +88,7 @@ static_assert(tile_bytes<ThreeDigits>(32) == TileLayout<ThreeDigits, 32>::kStrid
 static_assert(tile_bytes<ThreeDigits>(256) == TileLayout<ThreeDigits, 256>::kStride);
 static_assert(tile_bytes<TwoDigits>(64) == TileLayout<TwoDigits, 64>::kStride);
 
-// In bytes from the beginning.
+// Offsets in bytes.
 struct PreparedOffsets {
     int64_t heads;
     int64_t end;

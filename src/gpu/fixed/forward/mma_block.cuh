@@ -1,6 +1,6 @@
-// A block on the integer tensor cores of any card from compute capability 8.0 on, under fixed or fixed16. It is one
-// group of 128 threads with 64 query rows, each warp with 16 of them; tiles of keys are copied to shared memory in the
-// background, K of the next tile while V of this one is multiplied, where there is room for both.
+// A block on the integer tensor cores of any GPU from compute capability 8.0 on, under fixed or fixed16. It is one
+// group of 128 threads with 64 query rows, 16 for each warp; tiles of keys are copied to shared memory asynchronously,
+// K of the next tile while V of this one is multiplied, if both fit.
 #pragma once
 
 #include "src/gpu/common/shared_memory.cuh"
@@ -17,7 +17,7 @@ struct MmaVariant {
     static constexpr bool kBoth = kDim < 256; // K and V have a buffer each
 };
 
-// The planes of K of a tile are as many bytes as those of V.
+// The planes of K of a tile have as many bytes as those of V.
 template <class T>
 struct MmaMemory {
     alignas(16) unsigned char planes[T::kBoth ? 2 : 1][T::Layout::kValues];
@@ -47,7 +47,7 @@ __device__ __forceinline__ uint32_t word_at(const unsigned char* plane, int row,
     return *reinterpret_cast<const uint32_t*>(plane + swizzled<kRowBytes>(row, at));
 }
 
-// What all blocks do with tiles, and the copies before that.
+// The handling of tiles that all blocks share, and the copies before that.
 template <class T>
 struct MmaTiles {
     using Layout = typename T::Layout;
@@ -68,7 +68,7 @@ struct MmaTiles {
         return *reinterpret_cast<const TileScales*>(image(tile) + Layout::kScales);
     }
 
-    // Fetches K (0) or V (1). One group of copies, though it be empty, so that counting them is right.
+    // Fetches K (0) or V (1). Always one group of copies, even if it is empty, so that counting groups works.
     __device__ void fetch(unsigned tile, int matrix) const {
         static_assert(Layout::kValues == Layout::kScales - Layout::kValues, "K and V are as large");
         if (tile < count) {
@@ -103,7 +103,7 @@ struct MmaTiles {
 
     __device__ __forceinline__ void leave() const {}
 
-    // A's words of a step of 32 columns of Q, of all digits.
+    // A's words for a step of 32 columns of Q, of all digits.
     __device__ __forceinline__ void load_queries(int at, uint32_t (&a)[T::Rules::kDigits][4]) const {
         const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane_row();
 #pragma unroll
@@ -113,13 +113,13 @@ struct MmaTiles {
                 a[digit][i] = word_at<T::kDim>(memory.queries.planes[digit], row + i % 2 * 8, at + i / 2 * 16);
     }
 
-    // The planes of V of a part of its columns.
+    // The planes of V for a part of its columns.
     __device__ __forceinline__ const unsigned char* values(int part) const {
         return memory.planes[T::kBoth ? 1 : 0] + part * Layout::kPart;
     }
 };
 
-// Work is what a group does with its rows under the contract, as it is told.
+// Work is the work of a group on its rows under the contract, with arguments `told`.
 template <class T, class Work>
 __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2)
     mma_kernel(const __grid_constant__ ForwardArgs args, Prepared prepared, typename Work::Told told) {
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kGroupThreads, T::kDim > 128 ? 1 : 2)
     extern __shared__ __align__(16) unsigned char mma_memory[];
     auto& memory = *reinterpret_cast<MmaMemory<T>*>(mma_memory);
     const auto groups = static_cast<uint32_t>(jobs_for(args.queries, 1));
-    const auto rows_of_block = [&] { // asked again rather than kept in registers over the loop; at 256 all is spilled
+    const auto rows_of_block = [&] { // computed again, not kept in registers over the loop; at 256 all is spilled
         uint32_t block;
         asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
         return GroupRows::of(args, block / groups, block % groups);
@@ -162,7 +162,7 @@ void launch_mma(const ForwardArgs& args, const Prepared& prepared, const typenam
     HW4_CUDA_LAUNCHED("mma_kernel");
 }
 
-// What a block needs for a head size.
+// The shared memory of a block for a head size.
 template <class Rules>
 size_t mma_memory_bytes(int64_t dim) {
     switch (padded_columns(dim)) {

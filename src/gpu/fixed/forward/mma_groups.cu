@@ -1,17 +1,17 @@
-// mma_groups: integer tensor cores, by the instructions that every card from compute capability 8.0 on has.
+// mma_groups: integer tensor cores, with instructions that every GPU from compute capability 8.0 on has.
 //
 // Idea      A number of three digits is exact in bytes: scores and outputs are sums of products of bytes, which tensor
-//           cores take at many times the rate of fma. A pre-pass makes the digits of K and V once for all query rows
+//           cores compute at many times the rate of fma. A pre-pass makes the digits of K and V once for all query rows
 //           (prepare.cu), in the order in which they are needed.
 // Who       A block is one group: 128 threads, 64 query rows, a warp 16 of them. The steps of a tile: see group.cuh.
 // Memory    Digits of Q, and one tile of K and one of V: 19 KiB at d = 32, 37 at 64, 73 at 128; at 256 K and V take
 //           turns in one buffer, 97. 221 registers at 32, 254 and 255 beyond (sm_90): none spilled up to 64, a few
-//           words at 128, a kilobyte at 256. Two blocks a multiprocessor, beyond 128 one. Scratch: the digits of K and
-//           V. One code for all masks.
-// Overlap   K of the next tile travels from when this one's scores are there, V from when its output is; not at 256.
+//           words at 128, a kilobyte at 256. Two blocks per multiprocessor, beyond 128 one. Scratch: the digits of K
+//           and V. One code for all masks.
+// Overlap   K of the next tile is copied as soon as this one's scores are done, V as soon as its output is; not at 256.
 // Order     Integers within a tile; from tile to tile the contract's, in the order of the keys.
-// Limits    A warp's products and its weights take turns: only another warp fills the gaps, and both leave little room
-//           in registers. Operands pass through registers, a word at a time.
+// Limits    A warp's products and its weights take turns: only another warp fills the gaps, and both leave few
+//           registers. Operands pass through registers, a word at a time.
 #include "src/gpu/fixed/forward/group.cuh"
 #include "src/gpu/fixed/forward/mma_block.cuh"
 #include "src/gpu/fixed/forward/prepare.h"
@@ -19,9 +19,9 @@
 
 namespace hw4::gpu::fixed_point {
 
-// ---- Attention under the contract `fixed` by mma.sync: what the group of a block (mma_block.cuh) does
+// ---- Attention under the contract `fixed` with mma.sync: the work of a block's group (mma_block.cuh)
 
-// The six products of three digits of A with those of B's planes, for 8 columns; kSigned: A's digits have a sign.
+// The six products of three digits of A with B's planes, for 8 columns; kSigned: A's digits are signed.
 template <int kRowBytes, bool kSigned, int kN>
 __device__ __forceinline__ void multiply_digits(Levels<kN>& sums, int column_group,
                                                 const uint32_t (&a)[fixed::kDigits][4], const unsigned char* planes,

@@ -1,4 +1,4 @@
-// The pre-pass: K and V of every tile of keys to digits, in the order in which the next kernel copies them.
+// The pre-pass: turns K and V of every tile of keys into digits, in the order in which the next kernel copies them.
 #include "src/gpu/fixed/forward/prepare.h"
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace hw4::gpu::fixed_point {
 
-// ---- A tile of K or of V on its way to digits, by a team of threads: rows to registers, their largest number, planes
-// of digits to global memory.
+// ---- A team of threads turns a tile of K or of V into digits: rows to registers, their largest number, planes of
+// digits to global memory.
 
-// Threads of a team, which prepares a tile of K or of V: a thread has as many numbers in its registers whichever
-// contract it is. A block is one team, or several.
+// Threads of a team, which prepares a tile of K or of V: a thread has the same number of values in registers under both
+// contracts. A block has one team or several.
 template <class Rules, int kDim>
 constexpr int kThreadsFor = Rules::kTileKeys > 64 && kDim > 64 ? 512 : 256;
 
@@ -30,7 +30,7 @@ __device__ __forceinline__ void sync_team() {
     asm volatile("bar.sync %0, %1;" ::"r"(uniform(threadIdx.x / uint32_t{kThreads})), "n"(kThreads) : "memory");
 }
 
-// The largest of all threads' values, none of which is negative, for every one of them. Once for a tile.
+// The maximum of all threads' values, which are non-negative, for every thread. Called once for a tile.
 template <int kValues, int kWarps>
 __device__ __forceinline__ void find_largest_of_team(float (&values)[kValues], float (*shared)[kWarps]) {
     constexpr int kThreads = kWarps * 32;
@@ -44,7 +44,7 @@ __device__ __forceinline__ void find_largest_of_team(float (&values)[kValues], f
     for (int i = 0; i < kValues; ++i) values[i] = warp_max_of_magnitudes(shared[i][threadIdx.x % kWarps]);
 }
 
-// Rows of a matrix, as many as there are for a tile.
+// Rows of a matrix, at most a tile of them.
 template <class Stored>
 struct RowsOf {
     const Stored* first;
@@ -53,7 +53,7 @@ struct RowsOf {
     int dim;
 };
 
-// What kThreads threads, each with kEach pieces of rows, have fetched.
+// The data that kThreads threads have fetched, kEach pieces of rows each.
 template <class Stored, int kEach, int kThreads>
 struct Fetched {
     Four<Stored> pieces[kEach][kThreads];
@@ -61,8 +61,8 @@ struct Fetched {
     __device__ __forceinline__ Four<Stored>* at(int i) { return &pieces[i][thread_of_team<kThreads>()]; }
 };
 
-// A tile's rows of a matrix: a thread has four columns of each so many rows; with two digits, of two neighbours each
-// time, whose digits make a word.
+// A tile's rows of a matrix: a thread has four columns of every kRowsAtOnce-th row; with two digits, of two adjacent
+// rows, so that their digits form a word.
 template <class Rules, int kDim>
 struct TileOfFloats {
     static constexpr int kTileKeys = Rules::kTileKeys;
@@ -78,7 +78,7 @@ struct TileOfFloats {
     }
     static __device__ int column() { return thread_of_team<kThreads>() % kGroups * 4; }
 
-    // Loads elements that are stored as ElementType says.
+    // Loads elements of the type ElementType.
     template <class ElementType>
     __device__ __forceinline__ void load(const RowsOf<typename ElementType::Stored>& rows) {
         if (is_whole(rows)) {
@@ -90,8 +90,8 @@ struct TileOfFloats {
         }
     }
 
-    // The same of rows of kDim columns in two steps, through the thread's own places in shared memory. Of missing rows
-    // there are zeros there, by a copy too: to store them would wait for what is copied.
+    // The same for rows of kDim columns in two steps, through the thread's own places in shared memory. Missing rows
+    // become zeros, also by a copy: storing them would wait for the copies.
     template <class Stored>
     static __device__ __forceinline__ void fetch(const RowsOf<Stored>& rows, Fetched<Stored, kEach, kThreads>& to) {
 #pragma unroll
@@ -113,8 +113,8 @@ struct TileOfFloats {
         return most;
     }
 
-    // No row's sum of squares is larger. A row's groups are neighbours; where it is two warps wide, each half counts
-    // twice.
+    // An upper bound of every row's sum of squares. A row's groups are adjacent; if it is two warps wide, each half
+    // counts twice.
     __device__ float largest_square() const {
         constexpr int kLanes = kGroups < 32 ? kGroups : 32;
         float most = 0;
@@ -128,8 +128,8 @@ struct TileOfFloats {
         return most * (kGroups / kLanes);
     }
 
-    // Where a piece goes in a plane. The swizzle repeats after kSwizzleRows, so that all lie at constant distances from
-    // the first ones.
+    // The place of a piece in a plane. The swizzle repeats after kSwizzleRows, so that all pieces are at constant
+    // distances from the first ones.
     static __device__ __forceinline__ int place(int i) {
         constexpr bool kRepeats = kTogether * kRowsAtOnce % kSwizzleRows == 0;
         const int like = kRepeats ? i % kTogether : i;
@@ -148,7 +148,7 @@ private:
         return of_thread + static_cast<size_t>(row(i) - row(0)) * rows.stride;
     }
 
-    // With zeros where nothing is.
+    // A piece, with zeros for rows and columns that do not exist.
     template <class Stored>
     static __device__ __forceinline__ Four<Stored> ragged_piece(const RowsOf<Stored>& rows, int i) {
         if (row(i) >= rows.count) return {};
@@ -156,7 +156,7 @@ private:
     }
 };
 
-// Straight to global memory: four columns of a row are a word of each plane, and a row is written by neighbours.
+// Directly to global memory: four columns of a row are a word of each plane, and adjacent threads write a row.
 template <class Rules, int kDim>
 __device__ void keys_to_planes(const TileOfFloats<Rules, kDim>& k, fixed::Factors scale, unsigned char* tile) {
     const auto digits = [&](float n) { return biased_digits_at<Rules::kDigits>(n, scale); };
@@ -165,8 +165,8 @@ __device__ void keys_to_planes(const TileOfFloats<Rules, kDim>& k, fixed::Factor
         planes_of<Rules::kDigits>(k.x[i], digits).store(tile + k.place(i), TileLayout<Rules, kDim>::kPlane);
 }
 
-// A tile's numbers on their way from rows to columns, as words of biased digits: of three a word each, of two a word
-// for both of two neighbouring rows.
+// A tile's numbers on the way from rows to columns, as words of biased digits: three digits take a word, two digits of
+// two adjacent rows share one.
 template <class Rules, int kDim>
 struct ValueWords {
     static constexpr int kOfWord = TileOfFloats<Rules, kDim>::kTogether;
@@ -183,7 +183,7 @@ struct ValueWords {
                 kOfWord == 1 ? digits(x[column]) : __byte_perm(digits(x[column]), digits(next[column]), 0x5410);
     }
 
-    // The digits of keys `key`, the next one, and those 8 further on.
+    // The digits of keys `key`, `key + 1`, and the two keys 8 further on.
     __device__ __forceinline__ Planes<Rules::kDigits> take(int key, int column) const {
         if constexpr (kOfWord == 1)
             return planes_of_biased<3>(words[key][column], words[key + 1][column], words[key + 8][column],
@@ -197,7 +197,7 @@ struct ValueWords {
     }
 };
 
-// Through shared memory, since V's rows become columns: then four keys' digits to a word for each place.
+// Through shared memory, since V's rows become columns: then packs four keys' digits into a word for each place.
 template <class Rules, int kDim>
 __device__ void values_to_planes(const TileOfFloats<Rules, kDim>& v, fixed::Factors scale,
                                  ValueWords<Rules, kDim>& values, unsigned char* tile) {
@@ -205,7 +205,7 @@ __device__ void values_to_planes(const TileOfFloats<Rules, kDim>& v, fixed::Fact
 #pragma unroll
     for (int i = 0; i < v.kEach; i += v.kTogether) values.put(v, i, scale);
     sync_team<v.kThreads>();
-    constexpr int kWords = Rules::kTileKeys / 4; // of a row
+    constexpr int kWords = Rules::kTileKeys / 4; // in a row
     constexpr int kAtOnce = v.kThreads / kWords; // rows
     static_assert(kAtOnce % kSwizzleRows == 0 && Layout::kColumns % kAtOnce == 0, "rows lie at constant distances");
     const int first = thread_of_team<v.kThreads>() / kWords;
@@ -234,28 +234,28 @@ __device__ __forceinline__ void add_below(ExponentRange& range, int exponent) {
     atomicMax(&range.below, ExponentRange::of(exponent).below);
 }
 
-// None of them is negative, so they are ordered like their bits.
+// The numbers are non-negative, so they are ordered like their bits.
 __device__ __forceinline__ void raise(float& largest, float to) {
     atomicMax(reinterpret_cast<unsigned*>(&largest), bits_of(to));
 }
 
-// Some heads of K and V, one after the other.
+// Consecutive heads of K and V.
 struct HeadRun {
     uint32_t first;
     uint32_t count;
 };
 
-// What all blocks of a launch have to know.
+// The arguments of all blocks of a launch.
 struct PrepareArgs {
     ForwardArgs of;
     Facts facts;
     Prepared to;
-    Divisor tiles;      // of a head
-    HeadRun run;        // by this launch
-    ReadyHalves* ready; // of each head, where a block waits for them
+    Divisor tiles;      // in a head
+    HeadRun run;        // the heads of this launch
+    ReadyHalves* ready; // of each head, if blocks wait for them
 };
 
-// What a team does at a time: K or V of a tile.
+// The work of a team at a time: K or V of a tile.
 struct HalfTile {
     uint32_t head;
     uint32_t tile; // of the head
@@ -276,7 +276,7 @@ struct HalfTile {
     }
 };
 
-// To digits, by a team.
+// A team turns a half into digits.
 template <class Rules, int kDim>
 __device__ __forceinline__ void prepare_half(const PrepareArgs& args, const HalfTile& half,
                                              const TileOfFloats<Rules, kDim>& rows,
@@ -315,13 +315,13 @@ __device__ __forceinline__ void prepare_half(const PrepareArgs& args, const Half
     }
 }
 
-// So many of a head's halves of tiles are ready, when all of the team have come here.
+// Announces that `halves` more halves of a head's tiles are ready, when the whole team has arrived.
 template <int kThreads>
 __device__ __forceinline__ void announce(const PrepareArgs& args, uint32_t head, uint32_t halves) {
     if (thread_of_team<kThreads>() == 0) add_release(args.ready + head, halves);
 }
 
-// What a multiprocessor has room for.
+// The number of threads on a multiprocessor.
 #if __CUDA_ARCH__ == 750
 constexpr int kMostThreads = 1024;
 #elif __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
@@ -330,8 +330,7 @@ constexpr int kMostThreads = 2048;
 constexpr int kMostThreads = 1536;
 #endif
 
-// The least number of blocks on a multiprocessor, for as many numbers on their way from memory as registers have room
-// for.
+// The least number of blocks per multiprocessor, for as many loads in flight as the registers hold.
 template <class Rules, int kDim>
 constexpr int kBlocksFor = std::min(kMostThreads, TileOfFloats<Rules, kDim>::kEach > 8   ? 512
                                                   : TileOfFloats<Rules, kDim>::kEach > 4 ? 1280
@@ -353,8 +352,8 @@ __global__ void __launch_bounds__(kThreadsFor<Rules, kDim>, kBlocksFor<Rules, kD
     announce<kThreadsFor<Rules, kDim>>(args, half.head, 1);
 }
 
-// A block to a multiprocessor, with no room there for one of the next kernel. Its teams take a tile of K and one of V
-// in turn; while a team prepares one, the next comes.
+// One block per multiprocessor, with no space left there for a block of the next kernel. Its teams take a tile of K and
+// a tile of V in turn; while a team prepares one, the next is fetched.
 template <class Rules, int kDim, class Stored>
 struct TeamMemory {
     Fetched<Stored, TileOfFloats<Rules, kDim>::kEach, kThreadsFor<Rules, kDim>> next;
@@ -373,16 +372,16 @@ __global__ void __launch_bounds__(kTeamsBeside<Rules, kDim, Stored>* kThreadsFor
     const uint32_t team = uniform(threadIdx.x / Rows::kThreads);
     auto& memory = reinterpret_cast<TeamMemory<Rules, kDim, Stored>*>(prepare_memory)[team];
     let_next_kernel_start();
-    // A team takes kRun neighbours at a time: to tell of each would take as long as to prepare it, since it has to be
-    // seen by all before.
+    // A team takes kRun adjacent halves at a time: announcing each one would take as long as preparing it, since all
+    // its data must be visible first.
     constexpr uint32_t kRun = 4;
     const uint32_t halves = 2 * args.run.count * args.tiles.number();
     const uint32_t teams = gridDim.x * kTeams;
     const auto half = [&](uint32_t i) { return HalfTile::of(args, i / 2, i % 2 != 0); };
     const auto after = [&](uint32_t i) { return i + 1 + ((i + 1) % kRun == 0 ? (teams - 1) * kRun : 0); };
     Rows rows;
-    HalfTile now{};      // that rows are of
-    uint32_t untold = 0; // halves of that head
+    HalfTile now{};      // the half of the current rows
+    uint32_t untold = 0; // finished halves of that head that are not yet announced
     uint32_t at = halves;
     for (uint32_t next = (blockIdx.x * kTeams + team) * kRun;; next = after(next)) {
         const HalfTile coming = half(next < halves ? next : at);
@@ -415,7 +414,7 @@ void launch_for(PrepareArgs args, const Prepass& prepass, cudaStream_t stream) {
     kernel<<<static_cast<unsigned>(blocks), kThreadsFor<Rules, kDim>, kBytes, stream>>>(args);
     HW4_CUDA_LAUNCHED("prepare_kernel");
     if (prepass.multiprocessors == 0) return;
-    if (!kMayPrepareBeside<Rules, kDim> || args.of.dim != kDim) // or the next kernel would wait for ever
+    if (!kMayPrepareBeside<Rules, kDim> || args.of.dim != kDim) // otherwise the next kernel would wait for ever
         throw Error(ExitCode::internal, "heads of other columns are not prepared beside others");
     if constexpr (kMayPrepareBeside<Rules, kDim>) {
         using Stored = typename ElementType::Stored;
@@ -447,7 +446,7 @@ template <class Rules>
 Prepared launch_prepare(const ForwardArgs& of, Facts facts, size_t cleared_bytes, const Prepass& prepass,
                         cudaStream_t stream) {
     const Prepared to = prepared_at<Rules>(of.scratch, of.kv_units(), of.keys, of.dim);
-    auto* const first = reinterpret_cast<unsigned char*>(to.heads); // of what is raised from 0
+    auto* const first = reinterpret_cast<unsigned char*>(to.heads); // the first of the facts that are raised from 0
     HW4_CUDA(cudaMemsetAsync(first, 0, static_cast<size_t>(to.end - first) + cleared_bytes, stream));
     const Divisor tiles(static_cast<uint32_t>(tiles_of<Rules>(of.keys)));
     const bool beside = prepass.multiprocessors > 0;

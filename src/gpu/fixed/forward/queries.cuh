@@ -1,4 +1,4 @@
-// A group's 64 query rows: where they are, on their way from memory, and as digits in shared memory.
+// A group's 64 query rows: where they are, their loads from memory, and their digits in shared memory.
 #pragma once
 
 #include "src/gpu/common/forward_args.h"
@@ -16,20 +16,20 @@ template <class Rules, int kDim>
 struct Queries {
     alignas(1024) unsigned char planes[Rules::kDigits][kGroupRows * kDim]; // the lowest digits first
     int exponent[kGroupRows];
-    float longest_square[kGroupWarps]; // of each warp's rows, up to rounding, where the contract needs lengths
+    float longest_square[kGroupWarps]; // for each warp's rows, up to rounding, if the contract needs lengths
     int least_value;                   // the smallest exponent of the head's V
 };
 
-// A group's rows of Q to digits: some lanes for each row, four columns a lane, and some rows at a time.
+// Turns a group's rows of Q into digits: some lanes for each row, four columns per lane, and some rows at a time.
 template <class Rules, int kDim, bool kManyJobs = false>
 struct QueryDigits {
     static_assert(!kManyJobs || Rules::kDigits == 2);
-    static constexpr int kColumns = kDim < 128 ? kDim : 128; // that those lanes hold at a time
+    static constexpr int kColumns = kDim < 128 ? kDim : 128; // in those lanes at a time
     static constexpr int kParts = kDim / kColumns;
     static constexpr int kLanes = kColumns / 4;
     static constexpr int kRowsAtOnce = kGroupThreads / kLanes;
     static constexpr int kSteps = kGroupRows / kRowsAtOnce;
-    static constexpr int kAhead = kSteps * kParts < 8 ? kSteps : 8 / kParts; // steps whose numbers are on their way
+    static constexpr int kAhead = kSteps * kParts < 8 ? kSteps : 8 / kParts; // steps with loads in flight
     static_assert(kSteps % kAhead == 0);
     using Rows = float4[kAhead][kParts];
 
@@ -37,11 +37,11 @@ struct QueryDigits {
     static __device__ int row(int step) { return step * kRowsAtOnce + thread() / kLanes; }
     static __device__ int column(int part) { return part * kColumns + thread() % kLanes * 4; }
 
-    // The rows of some steps, times c; returns the square of one of them, another one in every few lanes, where the
-    // contract needs lengths.
+    // Stores the rows of some steps, times c. Returns the square of one of them, of another row in every few lanes, if
+    // the contract needs lengths.
     static __device__ __forceinline__ float store(Queries<Rules, kDim>& to, int first, const Rows& x, float c,
                                                   const HeadFacts& facts) {
-        constexpr int kOwners = kLanes / kAhead; // lanes that know the same row's largest
+        constexpr int kOwners = kLanes / kAhead; // lanes that have the same row's largest magnitude
         float magnitudes[kAhead];
         float squares[kAhead];
 #pragma unroll
@@ -100,20 +100,20 @@ private:
     }
 };
 
-// Which of a group's rows is the thread's first or second.
+// The number in its group of the thread's first or second row.
 template <bool kManyJobs = false>
 __device__ __forceinline__ int row_in_group(int row) {
     const int thread = thread_number<kManyJobs>();
     return thread % kGroupThreads / 32 * 16 + thread % 32 / 4 + 8 * row;
 }
 
-// A group's part of the problem.
+// The part of the problem that a group computes.
 struct GroupRows {
     uint32_t unit;
-    int64_t first; // of the unit's query rows
-    int rows;      // that exist, up to 64
+    int64_t first; // in the unit's query rows
+    int rows;      // existing rows, up to 64
 
-    // The group that has so many of the unit's groups before it; before the first one there are no rows.
+    // The group with `groups_before` of the unit's groups before it; for a negative number it has no rows.
     static __device__ GroupRows of(const ForwardArgs& args, uint32_t unit, int64_t groups_before) {
         if (groups_before < 0) return {unit, 0, 0};
         const int64_t first = groups_before * kGroupRows;
@@ -121,7 +121,7 @@ struct GroupRows {
         return {unit, first, static_cast<int>(max(int64_t{0}, min(int64_t{kGroupRows}, left)))};
     }
 
-    // Tiles that all of the rows see whole, and those that one of them sees something of, at least one.
+    // Tiles that all of the rows see whole; and the end of the tiles that any row sees part of, at least one tile.
     template <class Rules>
     __device__ unsigned whole_tiles(const ForwardArgs& args) const {
         return static_cast<unsigned>(args.sight.of(first) / Rules::kTileKeys); // the first of the rows sees least
@@ -131,8 +131,8 @@ struct GroupRows {
         return static_cast<unsigned>(max(tiles_of<Rules>(args.sight.of(first + rows - 1)), int64_t{1}));
     }
 
-    // What the thread's rows see of a tile; without kMasked all that there is, and else `more` for each row than for
-    // the one before.
+    // The keys of a tile that the thread's rows see; without kMasked all keys that exist, otherwise `more` more for
+    // each row.
     template <class Rules, bool kMasked>
     __device__ __forceinline__ TileSight sight(const ForwardArgs& args, unsigned tile, int more) const {
         constexpr int kKeys = Rules::kTileKeys;
@@ -142,7 +142,7 @@ struct GroupRows {
                 more};
     }
 
-    // Where a row begins, of whichever elements: worked out once for all, since registers are few.
+    // The beginning of a row, for any element type: computed once for all, since registers are few.
     template <class Rules>
     __device__ const void* query(const ForwardArgs& args, int row) const {
         return row_at<Rules>(args, args.q, row);
@@ -163,7 +163,7 @@ private:
     }
 };
 
-// A group's rows of Q, and what is known of their keys, on the way from memory.
+// Loads a group's rows of Q, and the facts about their keys, asynchronously.
 template <class Rules, int kDim>
 class ComingQueries {
 public:
@@ -200,7 +200,7 @@ private:
 
     const void* from_; // the thread's row of the next step
     int rows_;
-    typename Digits::Rows x_; // as they come from memory, until widen()
+    typename Digits::Rows x_; // as loaded from memory, until widen()
 
     __device__ __forceinline__ void fetch_rows(const ForwardArgs& args, int first) {
         if constexpr (Rules::kTakesNarrow) {
@@ -230,8 +230,8 @@ private:
         from_ = from;
     }
 
-    // In the place of the floats that they will be: only then has memory to be waited for. All four are set, or the
-    // last two would have to be kept from the rows before.
+    // Stored in the registers of the floats that they become: only then must the loads have arrived. All four are set;
+    // otherwise the last two would have to be kept from the previous rows.
     static __device__ __forceinline__ float4 held(float4 four) { return four; }
     static __device__ __forceinline__ float4 held(uint2 four) {
         return make_float4(float_of(four.x), float_of(four.y), 0.0f, 0.0f);

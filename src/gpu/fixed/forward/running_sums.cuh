@@ -1,4 +1,4 @@
-// What a thread carries from tile to tile for its two rows: references, running sums, and the output that they end as.
+// The state of a thread's two rows from tile to tile: references, running sums, and the output made of them.
 #pragma once
 
 #include "src/gpu/fixed/forward/digits.cuh"
@@ -6,23 +6,23 @@
 
 namespace hw4::gpu::fixed_point {
 
-// What makes a row's sums its output.
+// The numbers that turn a row's sums into its output.
 struct RowEnd {
     float h;
     float inverse; // of l
 };
 
-// What a thread carries from tile to tile for its two rows.
+// The state of a thread's two rows from tile to tile.
 template <class Reference, int kParts, int kSums>
 struct RunningSums {
     Reference reference[kRowsEach];
     float l[kRowsEach]; // of this lane's keys
     float h[kRowsEach];
-    float o[kParts][kSums]; // as the products leave them: 4*g + 2*row + i
+    float o[kParts][kSums]; // in the order of the products: 4*g + 2*row + i
 
     static constexpr int kNumbers = 3 * kRowsEach + kParts * kSums;
 
-    // Number after number.
+    // Visits number after number.
     template <class Visit>
     __device__ void visit(const Visit& each) {
 #pragma unroll
@@ -49,7 +49,7 @@ struct RunningSums {
             for (int i = 0; i < kSums; ++i) o[part][i] = 0;
     }
 
-    // To a new reference.
+    // Rescales a row's sums for a new reference.
     __device__ __forceinline__ void rescale(int row, float alpha) {
         l[row] *= alpha;
         h[row] *= alpha;
@@ -64,7 +64,7 @@ struct RunningSums {
         o[part][i] = fused(static_cast<float>(y), weight[row_of(i)], o[part][i]);
     }
 
-    // fixed::sum_of_lanes(), for each of the four; by all of a warp.
+    // fixed::sum_of_lanes(), for each of the four lanes; all of a warp call it.
     __device__ __forceinline__ float sum_of_lanes(int row) const {
         const float of_two = l[row] + __shfl_xor_sync(~0u, l[row], 1);
         return of_two + __shfl_xor_sync(~0u, of_two, 2);
@@ -81,7 +81,7 @@ struct RunningSums {
             store_up_to(dim - first, dim % 4 == 0, row, at, result);
     }
 
-    // The same of a row of all columns; for kernels of many jobs.
+    // The same for a row with all columns; for kernels of many jobs.
     template <class Row>
     __device__ __forceinline__ void store_whole(int row, const Row& to, const RowEnd& end, fixed::Factors scale) const {
         store_columns(row, from(to, thread_number<true>() % 4 * 2),
@@ -89,10 +89,10 @@ struct RunningSums {
     }
 
 private:
-    static constexpr int kGroups = kSums / 4; // of eight columns, in a part; of each a thread has two, in either row
+    static constexpr int kGroups = kSums / 4; // of eight columns; a thread has two of each, in either row
     static constexpr int kColumns = kParts * 2 * kSums;
 
-    // One address, and offsets: the compiler would work out every number's from the beginning.
+    // One address, and offsets: the compiler would compute every address from the beginning.
     template <class Row>
     static __device__ __forceinline__ Row from(Row to, int first) {
         to.at += first;
@@ -101,8 +101,8 @@ private:
         return to;
     }
 
-    // All columns. The results of a part are there before the first is stored, so that none waits until the one before
-    // has left its registers.
+    // All columns. The results of a part are computed before the first is stored, so that none waits until the previous
+    // one has left its registers.
     template <class Row, class Result>
     __device__ __forceinline__ void store_columns(int row, const Row& to, const Result& result) const {
 #pragma unroll
@@ -118,7 +118,7 @@ private:
         }
     }
 
-    // The columns that there are, counted from the thread's first; both of a pair or neither where pairs can be stored.
+    // The existing columns, counted from the thread's first; both of a pair or neither if pairs can be stored.
     template <class Row, class Result>
     __device__ void store_up_to(int left, bool pairs, int row, const Row& to, const Result& result) const {
 #pragma unroll

@@ -1,5 +1,5 @@
-// Under fixed: the scores of 64 rows and a tile of 64 keys to weights, in the registers in which the tensor cores leave
-// the one and take the other.
+// Under fixed: turns the scores of 64 rows and a tile of 64 keys into weights, from the registers in which the tensor
+// cores leave scores to those from which they read weights.
 #pragma once
 
 #include "src/gpu/fixed/forward/digits.cuh"
@@ -9,17 +9,17 @@ namespace hw4::gpu::fixed_point {
 
 constexpr int kScoresEach = kScoresOf<ThreeDigits>;
 
-// The bytes of P as the products' left operand: of each half of the tile, 32 keys, four words for each place.
+// The bytes of P as the products' left operand: for each half of the tile, 32 keys, four words for each place.
 struct WeightPlanes {
     uint32_t half[2][fixed::kDigits][4];
 };
 
-// One for each of a thread's rows.
+// A number for each of a thread's rows.
 struct RowNumbers {
     int of[kRowsEach];
 };
 
-// What a thread knows of its two rows in a tile.
+// The state of a thread's two rows in a tile.
 struct RowPair {
     int32_t largest[kRowsEach]; // x, after the cut
     int32_t sum[kRowsEach];     // of P, in this lane
@@ -32,8 +32,8 @@ __device__ __forceinline__ void find_largest(const int32_t (&x)[kScoresEach], Ro
         rows.largest[row] = largest_of_row(largest_of_16([&](int i) { return x[score_at(row, i)]; }));
 }
 
-// The score of a key that a row does not see; all x are far above it. Where it is a row's largest, the row sees nothing
-// of the tile, and adds nothing to any sum: its reference is twice as far down as RowReference::none().
+// The score of a hidden key; all x are far above it. If it is a row's largest, the row sees nothing of the tile, and
+// adds nothing to any sum: its reference is twice as far down as RowReference::none().
 constexpr int32_t kNothing = INT32_MIN;
 constexpr int kBelowAll = -(1 << 24); // quarters
 
@@ -48,14 +48,14 @@ __device__ __forceinline__ void hide(int32_t (&x)[kScoresEach], const TileSight&
         if (!sight.sees(i)) x[i] = kNothing;
 }
 
-// How far a row's scores in a tile may lie apart.
+// How far apart a row's scores in a tile may be.
 enum class Spread {
     near, // no weight is below 2^-149
     far,  // scores have fractions (F in the contract is at least 0)
     any,
 };
 
-// The spread of scores that differ by at most so much, because none is larger than half of that: with the largest
+// The spread of scores that differ by at most `most`, because none is larger than half of that: with the largest
 // magnitudes A of Q's row and K of the tile, A * K is no larger either, and F is at least 18 - log2(A * K), or 18:
 // never negative.
 __device__ __forceinline__ Spread spread_of(float most) {
@@ -66,16 +66,16 @@ __device__ __forceinline__ Spread spread_of(float most) {
 static __constant__ float kQuarterPowers[4] = {fixed::quarter_power(1), fixed::quarter_power(2),
                                                fixed::quarter_power(3), fixed::quarter_power(4)};
 
-// Weights of scores that have fractions. What a score counts is its product with the row's factor, in units of 2^-23.
+// Weights of scores that have fractions. A score's value is its product with the row's factor, in units of 2^-23.
 struct ScaledWeights {
     uint32_t factor[kRowsEach];
     uint32_t at[kRowsEach];
-    int below[kRowsEach]; // the quarters that the largest score is above: M is the whole ones
+    int below[kRowsEach]; // the quarters that the largest score is above: M is their whole part
 
     __device__ __forceinline__ int reference(int row) const { return below[row]; }
     __device__ __forceinline__ float part(int row) const { return kQuarterPowers[below[row] & 3]; }
 
-    // The exponent that 2^n adds to kappa_exp2's is the one of the bits less that of g: y * 2^n, exactly, since neither
+    // The exponent of 2^n, added to kappa_exp2's, is the one of `bits` less that of g: y * 2^n, exactly, since neither
     // is denormal.
     __device__ __forceinline__ uint32_t word(int32_t x, int, int row) const {
         const uint32_t bits = static_cast<uint32_t>(x) * factor[row] + at[row];
@@ -84,7 +84,7 @@ struct ScaledWeights {
     }
 
 protected:
-    // From the quarters below the largest score.
+    // `quarters`: those below the largest score.
     __device__ __forceinline__ void measure_from(int row, int quarters) {
         constexpr uint32_t kAtZero = (static_cast<uint32_t>(fixed::kPowerBias) << 23) - (1u << 21);
         below[row] = quarters;
@@ -92,7 +92,7 @@ protected:
         asm("" : "+r"(factor[row])); // one multiply-add rather than a shift and an addition
     }
 
-    // Where scores are near 0: the largest, times the factor, is within 32 bits.
+    // For scores near 0: the largest, times the factor, fits 32 bits.
     __device__ __forceinline__ void measure_near(const int32_t (&x)[kScoresEach], RowPair& rows) {
         find_largest(x, rows);
 #pragma unroll
@@ -101,7 +101,7 @@ protected:
     }
 };
 
-// Weights of tiles whose keys all exist, whose scores are near each other, and which is_steady() holds for.
+// Weights of tiles in which all keys exist, scores are near each other, and is_steady() holds.
 struct SteadyWeights : ScaledWeights {
     static constexpr bool kSteady = true;
 
@@ -114,11 +114,11 @@ struct SteadyWeights : ScaledWeights {
     __device__ __forceinline__ void begin(const int32_t (&x)[kScoresEach], RowPair& rows) { measure_near(x, rows); }
 };
 
-// Weights of tiles whose keys all exist and whose scores are near each other.
+// Weights of tiles in which all keys exist and scores are near each other.
 struct NearWeights : ScaledWeights {
     static constexpr bool kSteady = false;
     int bits[kRowsEach]; // of the scores' fractions
-    bool any_too_fine;   // in the warp: finer than scores are taken
+    bool any_too_fine;   // in the warp: finer than the least unit
 
     __device__ __forceinline__ void scale(const RowNumbers& q_exponent, int k_exponent) {
 #pragma unroll
@@ -141,7 +141,7 @@ private:
         for (int row = 0; row < kRowsEach; ++row) factor[row] = (1u << fixed::kMostBits) >> bits[row];
     }
 
-    // What is finer than scores are taken.
+    // Cuts scores that are finer than the least unit.
     __device__ __forceinline__ void cut(int32_t (&x)[kScoresEach]) {
         if (__builtin_expect(!any_too_fine, 1)) return;
         int places[kRowsEach];
@@ -155,8 +155,8 @@ private:
     }
 };
 
-// Either of these, of tiles that rows may see in part. One code for these and the whole ones: code of their own, of
-// which every row of tiles needs a little, would be fetched again and again.
+// Either of these, for tiles that rows may see in part. It is one code for these and the whole tiles: separate code,
+// which every row of tiles would use a little, would be fetched again and again.
 template <class Whole, class SightOf>
 struct PartlySeen : Whole {
     bool in_part; // the same for the whole warp
@@ -172,7 +172,7 @@ struct PartlySeen : Whole {
     }
 
 private:
-    // To where P is 0.
+    // Lowers hidden scores to where P is 0.
     __device__ __forceinline__ void lower_hidden(int32_t (&x)[kScoresEach], const RowPair& rows) {
         uint32_t lowered[kRowsEach];
 #pragma unroll
@@ -187,8 +187,8 @@ private:
     }
 };
 
-// Weights of tiles whose scores have fractions. Scores of keys that a row does not see, and scores more than 32 below
-// the largest, are raised to there: the weight is 0 too, and the exponent of its float cannot wrap.
+// Weights of tiles in which scores have fractions. Hidden scores, and scores more than 32 below the largest, are raised
+// to 32 below it: the weight is 0 there, too, and the exponent of its float cannot wrap.
 template <bool kMasked>
 struct FarWeights : NearWeights {
     TileSight sight;
@@ -249,7 +249,7 @@ struct AnyWeights {
     }
 };
 
-// The weights of 32 keys, the first or the second half of a tile; their P are added to the rows' sums.
+// The weights of 32 keys, the first or the second half of a tile; adds their P to the rows' sums.
 template <class Weights>
 __device__ __forceinline__ void form_half(const int32_t (&x)[kScoresEach], int half, RowPair& rows,
                                           const Weights& weight, uint32_t (&words)[fixed::kDigits][4]) {
@@ -277,18 +277,18 @@ __device__ __forceinline__ void clear_sums(RowPair& rows) {
     for (int32_t& sum : rows.sum) sum = 0;
 }
 
-// ---- Under fixed: a row's reference, and what a tile's weights do to it and to the sums
+// ---- Under fixed: a row's reference, and how a tile's weights change it and the sums
 
-// R of a row. Where scores have fractions, all M are integers far below 2^24, and R is kept as an integer, in quarters
+// R of a row. If scores have fractions, all M are integers far below 2^24, and R is stored as an integer, in quarters
 // like the largest scores that it is compared with, which takes fewer instructions and gives the same bits; else as a
-// float. All tiles of a row are of one of these kinds.
+// float. All tiles of a row are of the same kind.
 struct RowReference {
-    float held; // the float, or an integer's bits, which may be those of no number: they are only moved
+    float held; // the float, or an integer's bits, which may be those of a NaN: they are only moved
 
-    // Below all M: minus infinity as a float, and -2^23 quarters as an integer, where no score is beyond 2^18.
+    // Below all M: minus infinity as a float, and -2^23 quarters as an integer, since no score is beyond 2^18.
     static __device__ RowReference none() { return {-HUGE_VALF}; }
 
-    // How far M is above, as powers of two count it.
+    // How far M is above R, in powers of two.
     __device__ __forceinline__ float lead_of(float M) const { return M - held; }
     __device__ __forceinline__ int lead_of(int quarters) const { return (quarters - integer()) >> 2; }
 
@@ -296,7 +296,7 @@ struct RowReference {
     __device__ __forceinline__ bool is_raised_by(int quarters) const {
         return quarters - integer() >= 4 * (static_cast<int>(fixed::kReferenceSlack) + 1);
     }
-    // Which of the two it is can be seen: the integers are the bits of denormals and of no numbers, and no M is those.
+    // The bits tell which of the two it is: the integers are the bits of denormals and NaNs, and no M has these.
     __device__ __forceinline__ float value() const {
         constexpr int kBeyond = 1 << 23;
         const bool is_integer = integer() >= -kBeyond && integer() < kBeyond;
@@ -310,7 +310,7 @@ private:
     __device__ __forceinline__ int integer() const { return static_cast<int>(bits_of(held)); }
 };
 
-// l and h; finds what the tile's values weigh.
+// Adds to l and h; computes the factors of the tile's values.
 template <class Weights, int kParts, int kSums>
 __device__ __forceinline__ void add_weights(RunningSums<RowReference, kParts, kSums>& running, const Weights& weights,
                                             const RowPair& pair, int v_lead, float (&weight)[kRowsEach]) {

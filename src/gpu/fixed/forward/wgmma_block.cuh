@@ -1,10 +1,10 @@
 // A block on Hopper's integer tensor cores, under fixed or fixed16. It has some groups of 128 threads, each with 64
-// query rows, and goes through its share of the work (shares.h), part after part: in each all groups go through a
+// query rows, and computes its share of the work (shares.h), part after part: in each part all groups go through a
 // unit's tiles of keys.
 //
-// Several groups on a multiprocessor, in one block or in several: while one waits for the tensor cores, the others make
-// weights. Both at once is more than the sum of halves, but not twice: a multiprocessor whose tensor cores are busy has
-// issue slots for only part of the other arithmetic, the less, the shorter the products' instructions are.
+// Several groups run on a multiprocessor, in one block or in several: while one waits for the tensor cores, the others
+// make weights. Doing both at once is faster than one after the other, but not twice: busy tensor cores leave issue
+// slots for only part of the other arithmetic, the fewer the shorter the products' instructions are.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +22,11 @@ namespace hw4::gpu::fixed_point {
 
 // ---- Hopper's asynchronous matrix products of bytes
 
-constexpr uint32_t kStepBytes = 32; // of each row that one instruction multiplies
+constexpr uint32_t kStepBytes = 32; // of each row, per instruction
 
-// One instruction: 64 rows and 32 bytes of each of A, from shared memory or from four words a thread, times kColumns
-// rows of B. begin() sets the first kColumns / 2 sums of a thread, add() adds to them. In words that macros put
-// together: PTX takes every register by name. The digits of words, the weights, have no sign.
+// One instruction: 64 rows and 32 bytes of each of A, from shared memory or from four words per thread, times kColumns
+// rows of B. begin() sets the first kColumns / 2 sums of a thread, add() adds to them. Macros build the text, since PTX
+// names every register. The digits in words, the weights, are unsigned.
 template <int kColumns>
 struct Product;
 
@@ -69,9 +69,9 @@ HW4_PRODUCT(256, 128);
 #undef HW4_PRODUCT
 
 // Products of three digits by level: sums [L2 | L1 | L0] of kWidth columns each. B's planes follow one another, low,
-// middle and high, so one instruction multiplies a plane of A by all of B's that count with it; that is fewer and
-// longer instructions than one for each pair of planes, and the longer they are, the less they and other warps'
-// arithmetic hold each other up. high() begins the sums where kFirst; middle() and low() add. A is descriptor or words.
+// middle and high, so one instruction multiplies a plane of A by all planes of B that count with it: fewer and longer
+// instructions than one for each pair of planes. The longer they are, the less they and other warps' arithmetic hold
+// each other up. high() begins the sums if kFirst; middle() and low() add. A is a descriptor or words.
 template <int kWidth>
 struct LevelProducts {
     using Sums = int32_t[3 * kWidth / 2];
@@ -93,16 +93,14 @@ struct LevelProducts {
     }
 };
 
-// ---- The tiles of K and V on their way through a block: copied in the background to a ring of stages in shared
-// memory, some time before all groups of the block need them, one tile after the other.
-//
-// What is done for every tile is done with numbers that a warp's lanes share, kept in the registers that they share:
-// kept for each lane they would take registers that are not there, kept in memory they would make the warp that has
-// tiles copied the slowest, for which all others wait.
+// ---- The copies of the tiles of K and V: asynchronous, to a ring of stages in shared memory, some time before all
+// groups of the block need them, one tile after the other. The bookkeeping for every tile uses numbers that a warp's
+// lanes share, in uniform registers: per lane, they would take registers that are not free; in memory, they would make
+// the warp that starts the copies the slowest, for which all others wait.
 
-// Tiles that a block needs, one after the other.
+// Consecutive tiles that a block needs.
 struct TileRun {
-    uint32_t first; // of all heads' tiles, which are fewer than 2^32: each takes kilobytes
+    uint32_t first; // among all heads' tiles, which are fewer than 2^32: each takes kilobytes
     uint32_t count;
 };
 
@@ -114,14 +112,14 @@ struct BlockMemory {
 
     uint64_t filled[T::kStages];
     uint64_t released[T::kStages]; // by all threads
-    TileRun next_run;              // to be fetched after the one that is being fetched, once it is known
-    uint32_t share;                // of all shares, the block's
+    TileRun next_run;              // to be fetched after the current run, once it is known
+    uint32_t share;                // number of the block's share
     TileScales scales[Layout::kScalesApart ? T::kStages : 1];
     alignas(1024) unsigned char tiles[T::kStages][kStage];
     Queries<typename T::Rules, T::kDim> queries[T::kGroups];
 };
 
-// Where things are in a block's shared memory.
+// The addresses of things in a block's shared memory.
 template <class T>
 struct RingAddresses {
     using Memory = BlockMemory<T>;
@@ -153,10 +151,10 @@ private:
     }
 };
 
-// What one warp of the block does for all: it has tiles copied. Other warps have one too, and leave it alone.
+// One warp of the block starts the copies of tiles for all. Other warps have a fetcher, too, and do not use it.
 template <class T>
 class TileFetcher {
-    static_assert(1 <= T::kAhead && T::kAhead < T::kStages); // RingPosition::plus() goes round once
+    static_assert(1 <= T::kAhead && T::kAhead < T::kStages); // RingPosition::plus() wraps around once
 
 public:
     __device__ TileFetcher(BlockMemory<T>& memory, const unsigned char* tiles)
@@ -174,8 +172,8 @@ public:
 
     __device__ void start(const TileRun& first) { run_ = {uniform(first.first), uniform(first.count)}; }
 
-    // Before the first tile of a run has its turn: `next` says what will follow that run, once it can be fetched; the
-    // run's own first tile has been by then.
+    // Called before the turn of a run's first tile: `next` returns the run that follows, once it can be fetched; the
+    // run's own first tile is fetched before that.
     template <class Next>
     __device__ void announce(RingPosition turn, const Next& next) {
         fetch_ahead(turn); // of the run itself, which is then no longer the next
@@ -185,7 +183,7 @@ public:
         fetch_ahead(turn);
     }
 
-    // While a tile, whose turn it is, is being used: a later one is fetched.
+    // Called while the tile at `turn` is being used: fetches a later tile.
     __device__ __forceinline__ void refill(RingPosition turn) {
         if (!fetch(turn)) --unused_;
     }
@@ -196,19 +194,19 @@ private:
     BlockMemory<T>& memory_;
     RingAddresses<T> at_;
     const unsigned char* tiles_;
-    TileRun run_{0, 0};   // what is left of the one that is being fetched
-    uint32_t unused_ = 0; // tiles that were fetched, from the one whose turn it is on
+    TileRun run_{0, 0};   // the rest of the run that is being fetched
+    uint32_t unused_ = 0; // fetched tiles, from the one at `turn` on
 
     __device__ void fetch_ahead(RingPosition turn) {
         for (; unused_ < T::kAhead; ++unused_)
             if (!fetch(turn)) return;
     }
 
-    // The next tile, into a stage that all have left or are about to leave; false when there is none.
+    // Fetches the next tile, into a stage that all threads have left or are about to leave; false if there is none.
     __device__ __forceinline__ bool fetch(RingPosition turn) {
         if (__builtin_expect(run_.count == 0, 0) && !take_next_run()) return false;
         const RingPosition to = turn.plus<T::kStages>(unused_);
-        // A barrier that was not used yet passes for one that has just ended its round.
+        // A barrier that was not used yet counts as one that has just ended its round.
         wait_for_phase(at_.released(to.stage), static_cast<int>(to.phase ^ 1));
         if (is_elected()) {
             const unsigned char* const from = tiles_ + size_t{run_.first} * Layout::kStride;
@@ -232,7 +230,7 @@ private:
     }
 };
 
-// The tiles of a block's share as a group goes through them.
+// The tiles of a block's share, as a group goes through them.
 template <class T>
 class TileRing {
 public:
@@ -271,29 +269,29 @@ struct BlockVariant {
     using Rules = Rules_;
     static constexpr int kDim = kDim_;
     using Layout = TileLayout<Rules, kDim>;
-    static constexpr int kGroups = kGroups_; // of a block
+    static constexpr int kGroups = kGroups_; // in a block
     static constexpr int kStages = kStages_;
-    static constexpr int kBlocks = kBlocks_; // of a multiprocessor
+    static constexpr int kBlocks = kBlocks_; // per multiprocessor
     static constexpr int kThreads = kGroups * kGroupThreads;
-    // A tile is fetched so many before its turn; the slowest group may be the other stages behind.
+    // A tile is fetched so many tiles before its turn; the slowest group may be the other stages behind.
     static constexpr unsigned kAhead = kStages > 4 ? kStages / 2 : kStages > 3 ? 2 : kStages - 1;
     static constexpr bool kJoint = kGroups > 1;
     static constexpr bool kMasked = kMasked_;
-    static constexpr bool kManyJobs = false; // code for jobs of few tiles, where what comes between them counts
-    using Masked = BlockVariant<Rules, kDim, kGroups, kStages, kBlocks, true>; // code of its own: it takes registers
+    static constexpr bool kManyJobs = false; // for jobs of few tiles, with less work between jobs
+    using Masked = BlockVariant<Rules, kDim, kGroups, kStages, kBlocks, true>; // separate code: it takes registers
 };
 
 template <class T>
 using RowDescriptor = PlaneDescriptor<T::kDim>; // of Q and K
 
-// What all groups do with the tile whose turn it is.
+// The handling of the current tile, which all groups share.
 template <class T>
 struct GroupTiles {
     TileRing<T> ring;
     TileFetcher<T> fetcher;
-    uint32_t warp; // of the block; the first one has tiles fetched
+    uint32_t warp; // of the block; the first warp fetches tiles
     RowDescriptor<T> q;
-    RowDescriptor<T> k; // of the first stage
+    RowDescriptor<T> k; // in the first stage
     PlaneDescriptor<T::Rules::kTileKeys> v;
 
     __device__ GroupTiles(BlockMemory<T>& memory, const unsigned char* tiles, int group)
@@ -303,28 +301,28 @@ struct GroupTiles {
 
     __device__ __forceinline__ void leave() { ring.advance(); }
 
-    // Some tiles that only other groups need.
+    // Skips tiles that only other groups need.
     __device__ void skip(unsigned tiles) {
         for (; tiles > 0; --tiles) {
             ring.wait();
-            if (T::kMasked && warp == 0) fetcher.refill(ring.turn()); // which without a mask never skips
+            if (T::kMasked && warp == 0) fetcher.refill(ring.turn()); // without a mask it never skips
             ring.release();
             ring.advance();
         }
     }
 };
 
-// What a group does with its rows under the contract whose rules these are; it has GroupTiles as `products`.
+// The work of a group on its rows under the contract of these rules; it has GroupTiles as `products`.
 template <class T, class Rules>
 struct GroupWork;
 template <class T>
 using WorkOf = typename GroupWork<T, typename T::Rules>::Type;
 
-// Under a mask what jobs see counts in as many keys as a group has rows.
+// Under a mask the number of visible keys changes from job to job by a multiple of a group's rows.
 template <class Rules>
 using JobTilesFor = JobTilesIn<Rules::kTileKeys / kGroupRows>;
 
-// What a block does: its share, in terms of the problem.
+// The work of a block: its share, in terms of the problem.
 template <class T>
 struct BlockWork {
     const ForwardArgs& args;
@@ -333,7 +331,7 @@ struct BlockWork {
 
     __device__ JobPart part(uint32_t i) const { return share.part(i, job_tiles); }
 
-    // None where there is no such part.
+    // None if there is no such part.
     __device__ TileRun tiles(uint32_t i) const {
         if (i >= share.parts) return {0, 0};
         const JobPart of = part(i);
@@ -349,7 +347,7 @@ struct BlockWork {
     }
 };
 
-// Running sums from one block to another, which goes on with them: a place for each share and group.
+// Running sums that another block continues: a place for each share and group.
 template <class T>
 using Handover = HandingOn<WorkOf<T>::Running::kNumbers, kGroupThreads>;
 
@@ -363,9 +361,9 @@ __device__ __forceinline__ size_t handover_place(uint32_t share, int group) {
     return size_t{share} * T::kGroups + static_cast<size_t>(group);
 }
 
-// Which share the block takes. It may come to wait for the next share's block, so shares go, from the last to the
-// first, to blocks in the order in which they start: a block that is waited for is at work. One thread calls it before
-// it waits for the pre-pass: the memory was cleared before that.
+// The share that the block takes. It may have to wait for the block of the next share, so shares go, from the last to
+// the first, to blocks in the order in which they start: a block that is waited for has started. One thread calls it
+// before it waits for the pre-pass: the memory was cleared before that.
 template <class T>
 __device__ __forceinline__ uint32_t take_share(const Handover<T>& handover) {
     const unsigned started = handover.any() ? handover.count() : blockIdx.x;
@@ -400,19 +398,19 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     coming.fetch(args, prepared, where);
     for (uint32_t i = 0; i < block.share.parts; ++i) {
         if (work.products.warp == 0) {
-            const TileRun next = block.tiles(i + 1); // here: within, the loop's code is another
+            const TileRun next = block.tiles(i + 1); // here: inside the lambda, the loop compiles to other code
             work.products.fetcher.announce(work.products.ring.turn(), [&] { return next; });
         }
         if (where.rows > 0) {
-            sync_group(group); // all of it has done with the rows before
+            sync_group(group); // the whole group is done with the previous rows
             coming.store(args, queries);
             publish_to_async();
             sync_group(group);
             work.begin(queries);
-            if (part.first > 0) // the head of the job, which was the first thing that the next share's block did
+            if (part.first > 0) // the first tiles of the job were the first work of the next share's block
                 handover.template take<0>(work.running, handover_place<T>(block.share.block + 1, group), 1, thread,
                                           sync);
-            // Under a mask the first groups see less than the job has.
+            // Under a mask the first groups see less than the whole job.
             const auto seen_end = [&] { return where.template end_tile<typename T::Rules>(args); };
             const unsigned end = T::kMasked ? min(part.end, seen_end()) : part.end;
             work.attend(queries, args, where, part.first, end, coming.facts);
@@ -420,8 +418,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         } else {
             work.products.skip(part.end - part.first);
         }
-        // The next rows are on their way while the results of these are stored. After the last ones those are fetched
-        // again, and not used: if they were not, rows would have to keep their registers up to here.
+        // The next rows are loaded while the results of these are stored. After the last rows, they are loaded again
+        // and not used: otherwise the compiler would keep the registers of `rows` up to here.
         const JobPart done = part;
         const GroupRows rows_done = where;
         part = block.part(min(i + 1, block.share.parts - 1));
@@ -438,7 +436,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 #endif
 }
 
-// The jobs of a launch, each of so many groups.
+// The jobs of a launch, each with `groups` groups.
 template <class Rules>
 JobTilesFor<Rules> job_tiles(const ForwardArgs& args, int groups) {
     static_assert(Rules::kTileKeys % kGroupRows == 0);
@@ -446,14 +444,14 @@ JobTilesFor<Rules> job_tiles(const ForwardArgs& args, int groups) {
     const int64_t jobs = jobs_for(args.queries, groups);
     const auto last = static_cast<unsigned>(tiles(args.sight.of(args.queries - 1)));
     if (args.sight.more == 0) return {Divisor(static_cast<uint32_t>(jobs)), last, static_cast<int>(last), 0};
-    // The first job's last row sees so many keys, or would: what is below 1 counts from there.
+    // The number of keys that the first job's last row sees, or would see if it is below 1.
     const int64_t seen = args.sight.first + (groups - missing_groups(args.queries, groups)) * kGroupRows - 1;
     const int64_t first = seen > 0 ? (seen + kGroupRows - 1) / kGroupRows : -(-seen / kGroupRows);
     return {Divisor(static_cast<uint32_t>(jobs)), last, static_cast<int>(first), groups};
 }
 
-// With at most so many blocks. Where those are fewer than the jobs, the scratch memory has room for what is handed over
-// after the digits.
+// With at most `most_blocks` blocks. If these are fewer than the jobs, the scratch memory has space for the handover
+// behind the digits.
 template <class T>
 void launch_wgmma(const ForwardArgs& args, int64_t most_blocks, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(BlockMemory<T>);
@@ -479,14 +477,14 @@ void launch_wgmma_or_masked(const Launch& launch, int64_t most_blocks, cudaStrea
     return launch_wgmma<typename T::Masked>(args, most_blocks, stream);
 }
 
-// ---- In equal shares: as many blocks as the card holds at once
+// ---- In equal shares: as many blocks as the GPU runs at once
 
 template <class T>
 int64_t blocks_on(const Device& device) {
     return int64_t{device.multiprocessors} * T::kBlocks;
 }
 
-// What a launch needs behind the digits.
+// Bytes that a launch needs behind the digits.
 template <class T>
 size_t handover_bytes(const Problem& problem, const Device& device) {
     const int64_t jobs = problem.units() * jobs_for(problem.queries, T::kGroups);

@@ -1,24 +1,23 @@
 // wgmma_group: Hopper's asynchronous products. wgmma_groups: several groups of warps on a multiprocessor.
 //
-// Idea      wgmma takes Q, K and V from shared memory by itself, and the products of four warps as one instruction that
-//           runs by itself: no operand but the weights passes through registers. Tiles arrive in one piece each, by the
-//           copy engine, in a ring of stages (wgmma_block.cuh). The kernel starts while the pre-pass ends
-//           (handing_on.cuh).
-//           wgmma_groups: while one group waits for the tensor cores, the others make weights.
+// Idea      wgmma reads Q, K and V from shared memory, and one asynchronous instruction computes the products of four
+//           warps: only the weights pass through registers. Tiles arrive in one piece each, by the copy engine, in a
+//           ring of stages (wgmma_block.cuh). The kernel starts while the pre-pass ends (handing_on.cuh). wgmma_groups:
+//           while one group waits for the tensor cores, the others make weights.
 // Who       A group of 128 threads has 64 query rows; a block for each job, which is a group's rows. wgmma_group: one
-//           block a multiprocessor, since so many stages leave no room for another. wgmma_groups: blocks of one group,
-//           four a multiprocessor at d = 32, three at 64; at 128 one block of two groups, which share its tiles. One
-//           warp of a block has tiles copied.
+//           block per multiprocessor, since so many stages leave no space for another. wgmma_groups: blocks of one
+//           group, four per multiprocessor at d = 32, three at 64; at 128 one block of two groups, which share its
+//           tiles. One warp of a block starts the copies of tiles.
 // Memory    wgmma_group: 9, 5 or 3 stages at d = 32, 64 or 128: 125, 139 or 173 KiB; 175, 220 or 255 registers.
-//           wgmma_groups: 2, 2 or 3 stages: 34, 64 or 198 KiB a block; 128, 168 or 255 registers, of which a few words
-//           are spilled (sm_90a). Scratch: the digits of K and V. Under a mask wgmma_groups has kernels of its own
+//           wgmma_groups: 2, 2 or 3 stages: 34, 64 or 198 KiB per block; 128, 168 or 255 registers, a few words
+//           spilled (sm_90a). Scratch: the digits of K and V. Under a mask wgmma_groups has kernels of its own
 //           (wgmma_masked.cu), with as many registers and a few more words spilled; wgmma_group has none.
-// Overlap   Copies of tiles, one to four before their turn, with all else; the next rows of Q with the storing of the
-//           last ones'; products of one group with the weights of others.
+// Overlap   Copies of tiles, one to four before their turn, with everything else; loads of the next rows of Q with
+//           stores of results; products of one group with the weights of others.
 // Order     As in mma_groups.
-// Limits    wgmma_group: tensor cores stand still while weights are made, and the other way round. wgmma_groups:
-//           both at once is more than the sum of halves, but not twice: busy tensor cores leave issue slots for only
-//           part of the other arithmetic. The last blocks leave multiprocessors without work.
+// Limits    wgmma_group: tensor cores are idle while weights are made, and vice versa. wgmma_groups:
+//           doing both at once is faster than one after the other, but not twice: busy tensor cores leave issue slots
+//           for only part of the other arithmetic. The last blocks leave multiprocessors without work.
 #include <limits>
 
 #include "src/gpu/fixed/forward/wgmma_kernel.cuh"

@@ -1,4 +1,4 @@
-// Attention under the contract `fixed` on Hopper's integer tensor cores: what groups of a block (wgmma_block.cuh) do.
+// Attention under `fixed` on Hopper's integer tensor cores: the work of a block's groups (wgmma_block.cuh).
 #pragma once
 
 #include "src/gpu/fixed/forward/group.cuh"
@@ -9,8 +9,8 @@ namespace hw4::gpu::fixed_point {
 template <int kDim, int kGroups, int kStages, int kBlocks>
 using Variant = BlockVariant<ThreeDigits, kDim, kGroups, kStages, kBlocks>;
 
-// Head size, groups of a block, stages, blocks of a multiprocessor. A group alone has so many stages that no two blocks
-// fit; groups apart are a block each; joint ones share a block and its tiles.
+// Head size, groups of a block, stages, blocks per multiprocessor. An `Alone` group has so many stages that no two
+// blocks fit; `Apart` groups are a block each; `Joint` ones share a block and its tiles.
 using Alone32 = Variant<32, 1, 9, 1>;
 using Alone64 = Variant<64, 1, 5, 1>;
 using Alone128 = Variant<128, 1, 3, 1>;
@@ -50,17 +50,17 @@ __device__ __forceinline__ void multiply_weights(Levels<T::Layout::kColumns / 2>
     P::low(y.l, p.half[1][0], v.plus(2 * kPlane + kStepBytes));
 }
 
-// All words are there before the first product begins.
+// All words are computed before the first product begins.
 __device__ __forceinline__ void pin_words(uint32_t (&words)[fixed::kDigits][4]) {
 #pragma unroll
     for (int place = 0; place < fixed::kDigits; ++place) pin(words[place]);
 }
 
-// The products of one group, on the tensor cores, with the tile whose turn it is.
+// The products of one group, on the tensor cores, with the current tile.
 template <class T>
 struct WgmmaProducts : GroupTiles<T> {
     using Layout = typename T::Layout;
-    static constexpr bool kMaySteady = T::kJoint; // mostly with long sequences
+    static constexpr bool kMaySteady = T::kJoint; // joint groups mostly have long sequences
     static constexpr bool kMasked = T::kMasked;
     static __device__ constexpr int seen_more(const ForwardArgs&) { return T::kMasked ? 1 : 0; }
     using GroupTiles<T>::ring;
@@ -68,7 +68,7 @@ struct WgmmaProducts : GroupTiles<T> {
 
     __device__ __forceinline__ TileScales scales(unsigned) const { return ring.scales(); }
 
-    // The scores of a tile begin; whatever does not need them may come before end_scores().
+    // Starts the scores of a tile; code that does not need them may come before end_scores().
     __device__ __forceinline__ void begin_scores(unsigned, ScoreLevels& s) {
         ring.wait();
         begin_products();
@@ -108,7 +108,7 @@ struct GroupWork<T, ThreeDigits> {
     };
 };
 
-// Those of wgmma_masked.cu, which take long to compile.
+// The kernels of wgmma_masked.cu, which take long to compile.
 extern template void launch_wgmma<Apart32::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
 extern template void launch_wgmma<Apart64::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
 extern template void launch_wgmma<Joint32::Masked>(const ForwardArgs&, int64_t, cudaStream_t);

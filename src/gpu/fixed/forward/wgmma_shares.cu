@@ -1,21 +1,21 @@
 // wgmma_shares: wgmma_groups with the work divided evenly.
 //
-// Idea      As many blocks as the card holds at once, each with as many tiles as any other: a block begins the job that
-//           another one ends, and hands its running sums on through memory (shares.h, handing_on.cuh). Where sequences
-//           are long, a multiprocessor's groups are one block, which copies each tile once for all of them, and code
-//           for tiles that all count alike (SteadyWeights) is worth finding out.
-// Who       A block for each place on the card. Long sequences, d = 32: one block of four groups a multiprocessor; 64:
-//           one of three; 128, whatever the length: one of two. Short ones: blocks as in wgmma_groups (takes_joint).
-// Memory    Joint: 8, 6 or 3 stages at d = 32, 64 or 128: 133, 190 or 198 KiB; 128, 168 or 255 registers, of
-//           which a few words are spilled (sm_90a). Apart: as in wgmma_groups. Scratch: the digits of K and V, and for
+// Idea      As many blocks as the GPU runs at once, each with the same number of tiles: a block starts a job that
+//           another one ends, and passes its running sums on through memory (shares.h, handing_on.cuh). For long
+//           sequences, a multiprocessor's groups are one block, which copies each tile once for all of them, and it
+//           pays to find out whether all tiles have the same scales (SteadyWeights).
+// Who       A block for each place on the GPU. Long sequences, d = 32: one block of four groups per multiprocessor; 64:
+//           one of three; 128, for any length: one of two. Short ones: blocks as in wgmma_groups (takes_joint).
+// Memory    Joint: 8, 6 or 3 stages at d = 32, 64 or 128: 133, 190 or 198 KiB; 128, 168 or 255 registers,
+//           a few words spilled (sm_90a). Apart: as in wgmma_groups. Scratch: the digits of K and V, and for
 //           each block the running sums of its groups.
-// Overlap   As in wgmma_groups, over the ends of jobs too: the next job's tiles and rows of Q are on their way
+// Overlap   As in wgmma_groups, also across the ends of jobs: the next job's tiles and rows of Q are copied
 //           while the last tiles of this one are computed.
-// Masks     Kernels of their own (wgmma_masked.cu). All jobs in one line, in equal shares; a unit's jobs end with its
-//           last row, so that what the first lacks in rows are the cheapest. A group whose rows see less than the
-//           others of its block passes over their tiles.
-// Order     As in mma_groups: a job's tiles are done in their order, whichever block does them.
-// Limits    Blocks are taken to be equally fast; groups of a block wait for the slowest of them.
+// Masks     Kernels of their own (wgmma_masked.cu). All jobs form one line, in equal shares; a unit's jobs end with its
+//           last row, so that the rows missing from the first job are the cheapest. A group with rows that see less
+//           than the others of its block skips the other tiles.
+// Order     As in mma_groups: a job's tiles are computed in order, by one block or two.
+// Limits    Blocks are assumed to be equally fast; groups of a block wait for the slowest of them.
 #include <algorithm>
 
 #include "src/gpu/fixed/forward/wgmma_kernel.cuh"
@@ -34,7 +34,7 @@ size_t shared_bytes_for(int64_t dim) {
     }
 }
 
-// Enough for a part of the batches or of the queries too, which may take the other kind of block.
+// Also enough for a part of the batches or of the queries, which may take the other kind of block.
 size_t handover_bytes_of_parts(const Problem& problem, const Device& device) {
     switch (padded_columns(problem.dim)) {
     case 32: return std::max(handover_bytes<Apart32>(problem, device), handover_bytes<Joint32>(problem, device));

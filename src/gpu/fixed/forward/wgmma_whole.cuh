@@ -1,10 +1,10 @@
-// The kernel of wgmma_block.cuh without a mask, for rows of exactly as many columns as it has, whose statistics nobody
-// asks for. It does little between one job and the next, which counts most where jobs are short: what is to be known of
-// a job is worked out for several at once, by a lane for each, and kept in shared memory, so that hardly anything stays
-// in registers through the products; and rows have no ends in the middle of a piece.
+// The kernel of wgmma_block.cuh without a mask or statistics, for rows of exactly as many columns as the kernel has. It
+// does little between jobs, which matters most for short jobs: one lane for each of several jobs computes the job's
+// facts, and stores them in shared memory, so that hardly anything stays in registers through the products; and rows
+// never end in the middle of a piece.
 //
-// Heads may be prepared beside it (card_plan.h): then a block asks, before it has a head's tiles copied, whether the
-// head is ready, and the multiprocessors that prepare heads come to it late (card_plan.h).
+// Heads may be prepared beside it (card_plan.h): before a block copies a head's tiles, it then asks whether the head is
+// ready, and the multiprocessors that prepare heads join late.
 #pragma once
 
 #include "src/gpu/fixed/forward/card_plan.h"
@@ -13,15 +13,15 @@
 
 namespace hw4::gpu::fixed_point {
 
-// ---- A group's rows of Q, of as many columns as a kernel has, on their way from memory
+// ---- Loads of a group's rows of Q, which have as many columns as the kernel
 
 template <class T>
 class WholeQueries {
 public:
     using Stored = typename T::Stored;
 
-    // From a job's rows, so many numbers apart, of which there are `rows`. One that does not exist is the last one:
-    // what becomes of it is not used, and without a condition there is nothing to wait for.
+    // From a job's rows, `stride` numbers apart; there are `rows` of them. Beyond the last row it loads the last row:
+    // its result is not used, and without a condition there is nothing to wait for.
     __device__ __forceinline__ void fetch(const Stored* job, uint32_t stride, int rows, int group) {
         const Stored* const from = job + Digits::column(0);
 #pragma unroll
@@ -32,7 +32,7 @@ public:
         }
     }
 
-    // All threads of a group call it. The facts are those of the head that the rows look at.
+    // All threads of a group call it. `facts`: those of the head of the rows' keys.
     __device__ __forceinline__ void store(const ForwardArgs& args, Queries<typename T::Rules, T::kDim>& to,
                                           const HeadFacts& facts) const {
         typename Digits::Rows rows;
@@ -55,22 +55,22 @@ private:
     }
 };
 
-// The variant T with operands that are stored so.
+// The variant T with tensors of this element type.
 template <class T, class Stored_>
 struct WholeVariant : T {
     using Stored = Stored_;
     static constexpr bool kManyJobs = true;
 };
 
-// What a block has to know of a part of its share.
+// The facts of a part of a block's share.
 template <class Stored>
 struct KnownPart {
     ExponentRange k; // of the head
     ExponentRange v;
-    const Stored* queries; // of the job's first row
-    Stored* out;           // likewise
-    uint32_t head_tiles;   // of all heads' tiles, the head's first
-    uint32_t first;        // tiles [first, end) of the head; those before, or after, are another block's
+    const Stored* queries; // the job's first row
+    Stored* out;           // the job's first row
+    uint32_t head_tiles;   // the head's first tile, among all heads' tiles
+    uint32_t first;        // tiles [first, end) of the head; another block computes the others
     uint32_t end;
     int rows; // of the job
 
@@ -81,39 +81,39 @@ struct KnownPart {
 // A block's shared memory.
 template <class T>
 struct WholeMemory : BlockMemory<T> {
-    // Parts of the block's share are kept for so long. When the first warp is before part i, asks for parts from i + 1
-    // on, and has had a tile of part i fetched, all groups have left the tile that was kStages before that one: each
-    // part has one at least, so no group is before the end of part i - kStages.
+    // The last kSlots parts of the block's share are kept. When the first warp is before part i, asks for parts from i
+    // + 1 on, and has fetched a tile of part i, all groups have left the tile kStages before that tile: each part has
+    // at least one tile, so no group is before the end of part i - kStages.
     static constexpr unsigned kSlots = 24;
     static constexpr unsigned kAskedAtOnce = kSlots - (T::kStages + 2);
     static_assert(kAskedAtOnce < 32, "a lane for each");
 
     LateShare late_share;
-    uint32_t known_parts; // whose heads are known to be ready
+    uint32_t known_parts; // parts with heads that are known to be ready
     KnownPart<typename T::Stored> slots[kSlots];
 };
 
-// What a block does: its share, in terms of the problem. References where they do, since registers are few.
+// The work of a block: its share, in terms of the problem. It has references because registers are few.
 template <class T>
 struct WholeWork {
     using Part = KnownPart<typename T::Stored>;
 
     const ForwardArgs& args;
     const Prepared& prepared;
-    const ReadyHalves* ready; // of each head; null: all are
+    const ReadyHalves* ready; // of each head; null: all heads are ready
     const LateShares& shares;
     WholeMemory<T>& memory;
     uint32_t parts;
 
-    // It is known when its first tile is there.
+    // The part is known when its first tile has arrived.
     __device__ const Part& part(uint32_t i) const { return memory.slots[i % WholeMemory<T>::kSlots]; }
 
-    // None where there is no such part.
+    // None if there is no such part.
     __device__ TileRun run(uint32_t i) const { return i < parts ? part(i).run() : TileRun{0, 0}; }
 
-    // Until the head of K and V of that part is ready: then the part is in the block's memory. Asks for several at
-    // once, since the answer takes its time. A warp calls it whose lanes stay together: where they do not, what they
-    // have in common takes registers of each.
+    // Waits until the head of K and V of that part is ready: then the part is in the block's memory. Asks for several
+    // at once, since answers are slow. A converged warp calls it: otherwise shared values would take registers in each
+    // lane.
     __device__ void wait_for_part(uint32_t i) const {
         if (!__any_sync(~0u, i >= memory.known_parts && i < parts)) return;
         const unsigned lane = threadIdx.x % 32;
@@ -128,7 +128,7 @@ struct WholeWork {
         while (((lanes = lanes_ready()) & 1) == 0) __nanosleep(100);
         const unsigned count = static_cast<unsigned>(__ffs(static_cast<int>(~lanes))) - 1;
         if (lane < count) memory.slots[(i + lane) % WholeMemory<T>::kSlots] = known(part, unit, head);
-        __syncwarp(); // all have read what is written
+        __syncwarp(); // all lanes have read the old values
         memory.known_parts = i + count;
         __syncwarp();
         publish_global_to_async();
@@ -189,26 +189,26 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
                 block.wait_for_part(i + 1);
                 return block.run(i + 1);
             });
-        const auto& part = block.part(i); // read where it is needed, for a few registers less
+        const auto& part = block.part(i); // read where it is needed, which saves a few registers
         const bool any = part.has_rows(group);
         typename WorkOf<T>::Ends ends{};
         if (any) {
-            sync_group(group); // all of it has done with the rows before
+            sync_group(group); // the whole group is done with the previous rows
             const HeadFacts facts{part.k, part.v, 0};
             coming.store(args, queries, facts);
             publish_to_async();
             sync_group(group);
             work.begin(queries);
-            if (part.first > 0) // the head of the job, which the next share's block did
+            if (part.first > 0) // the next share's block computed the first tiles of the job
                 handover.template take<0>(work.running, handover_place<T>(memory.late_share.block + 1, group), 1,
                                           thread, sync);
             work.attend(queries, args, GroupRows{}, part.first, part.end, facts); // all rows see the same
-            ends = work.ends(); // before the next rows are asked for: later, it would wait for those too
+            ends = work.ends(); // before the next rows are loaded: later, it would wait for them too
         } else {
             work.products.skip(part.end - part.first);
         }
-        // The next rows are on their way while the results of these are stored. After the last ones those are fetched
-        // again, and not used: if they were not, rows would have to keep their registers up to here.
+        // The next rows are loaded while the results of these are stored. After the last rows, they are loaded again
+        // and not used: otherwise the compiler would keep the registers of `rows` up to here.
         const bool last = i + 1 == block.parts;
         if (!last) work.products.ring.wait(); // then the part is known
         fetch_rows(last ? i : i + 1);
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 #endif
 }
 
-// None where another kernel has to do it.
+// None if another kernel has to compute it.
 template <class T>
 std::optional<CardPlan> whole_plan(const ForwardArgs& args, int64_t multiprocessors) {
     static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");

@@ -12,7 +12,7 @@ namespace {
 
 using namespace fixed_point;
 
-// Exponents in units of 2^-12. Below the first of them every weight is 0 by far.
+// Exponents in units of 2^-12. Below the first exponent every weight is 0 by far.
 constexpr int kFirstExponent = -256 * fixed16::kTableSize;
 constexpr int kEndExponent = 16 * fixed16::kTableSize;
 constexpr int kFirstLead = static_cast<int>(fixed16::kLeastLead - 1) * fixed16::kTableSize;
@@ -28,7 +28,7 @@ __global__ void compare_powers(unsigned* different) {
     if (weights || leads) atomicAdd(different, 1u);
 }
 
-// At once: a card is asked when it is opened, never in a launch.
+// Synchronous: a GPU is asked when it is opened, never in a launch.
 bool compare() {
     const Scratch different = make_scratch(sizeof(unsigned));
     HW4_CUDA(cudaMemset(different.get(), 0, sizeof(unsigned)));
@@ -44,7 +44,7 @@ bool compare() {
 
 bool card_follows_table() {
     static std::mutex mutex;
-    static std::map<int, bool> known; // by the card's number
+    static std::map<int, bool> known; // by the GPU's number
     int card = 0;
     HW4_CUDA(cudaGetDevice(&card));
     const std::lock_guard<std::mutex> lock(mutex);

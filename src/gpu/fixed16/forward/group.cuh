@@ -1,10 +1,10 @@
-// What a group of 128 threads does with its 64 query rows under fixed16: tile after tile of weights, running sums,
-// output. Where a thread's numbers are: src/gpu/fixed/forward/digits.cuh; the map of what comes before and after is
-// that of src/gpu/fixed/forward/group.cuh.
+// The work of a group of 128 threads on its 64 query rows under fixed16: weights tile after tile, running sums, output.
+// Where a thread's numbers are: src/gpu/fixed/forward/digits.cuh. src/gpu/fixed/forward/group.cuh has the map of what
+// comes before and after.
 //
-// A tile: scores begin at 1.5 * 2^23, so that the integers which the tensor cores leave are floats as they are; the
-// largest of a row; weights, 32 keys at a time, whose digits are then in the registers that the products with V take
-// them from; while those of the first half are multiplied, the others are made.
+// A tile: scores begin at 1.5 * 2^23, so that the integers of the tensor cores are floats without a conversion; then
+// the largest score of a row; then weights, 32 keys at a time, with their digits in the registers that the products
+// with V read; while the first half's weights are multiplied, the second half's are made.
 #pragma once
 
 #include "src/gpu/fixed/forward/prepare.h"
@@ -15,10 +15,10 @@
 namespace hw4::gpu::fixed_point {
 
 constexpr int kPairScores = kScoresOf<TwoDigits>;     // of a thread and a tile
-constexpr int kPairSteps = TwoDigits::kTileKeys / 32; // of 32 keys, which one product takes
+constexpr int kPairSteps = TwoDigits::kTileKeys / 32; // of 32 keys, one product each
 constexpr int32_t kScoreStart = 0x4b400000;           // the bits of 1.5 * 2^23
-constexpr int kLeastPlainBits = 8;                    // F from which all exponents are exact in one fma
-constexpr int32_t kHiddenScore = -(1 << 30);          // of a key that a row does not see: P is 0
+constexpr int kLeastPlainBits = 8;                    // from this F on all exponents are exact in one fma
+constexpr int32_t kHiddenScore = -(1 << 30);          // of a hidden key: P is 0
 
 // Sums of products of digits, [L1 | L0].
 template <int kN>
@@ -53,7 +53,7 @@ struct PairGroup {
     static constexpr bool kMasked = Products::kMasked; // whether rows may see less than all keys
     static constexpr bool kManyJobs = Products::kManyJobs;
     static constexpr int kParts = Products::Layout::kParts;
-    static constexpr int kSums = Products::Layout::kColumns / 2; // of a thread: two rows
+    static constexpr int kSums = Products::Layout::kColumns / 2; // in a thread: two rows
     static constexpr Facts kFacts = Facts::all;
     using Running = RunningSums<FloatReference, kParts, kSums>;
     using Told = Powers;
@@ -66,7 +66,7 @@ struct PairGroup {
 
     __device__ PairGroup(const Products& p, const Powers& of) : products(p), powers(of) {}
 
-    // Before the first tile of some rows.
+    // Called before the first tile of some rows.
     template <int kDim>
     __device__ void begin(const Queries<TwoDigits, kDim>& queries) {
 #pragma unroll
@@ -93,7 +93,7 @@ struct PairGroup {
             });
         }
         const auto sight = [&] { return where.sight<TwoDigits, kMasked>(args, tile, Products::seen_more(args)); };
-        const int& least = queries.least_value; // read where it is needed, for a register less
+        const int& least = queries.least_value; // read where it is needed, which saves a register
         attend_run(tile, end, [&](int32_t(&x)[kPairScores], float& v_weight) {
             const TileScales of_tile = products.scales(tile);
             v_weight = fixed16::value_weight(least - of_tile.v_exponent);
@@ -113,7 +113,7 @@ struct PairGroup {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
             const float l = running.sum_of_lanes(row);
-            const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: it sees no key, and its sums are 0
+            const float inverse = !kMasked || l > 0 ? 1.0f / l : 0.0f; // 0: the row sees no key, and its sums are 0
             if (row_in_group(row) >= where.rows) continue;
             if (threadIdx.x % 4 == 0)
                 args.store_statistics(where.unit, where.first + row_in_group(row),
@@ -126,7 +126,7 @@ struct PairGroup {
         }
     }
 
-    // What is needed of rows that are done, besides their sums.
+    // The facts about finished rows, besides their sums.
     struct Ends {
         RowEnd of_row[kRowsEach];
     };
@@ -135,7 +135,7 @@ struct PairGroup {
         return {{{running.h[0], 1.0f / l[0]}, {running.h[1], 1.0f / l[1]}}};
     }
 
-    // The rows of a group of a KnownPart (wgmma_whole.cuh).
+    // Stores the rows of a group of a KnownPart (wgmma_whole.cuh).
     template <int kDim, class Part>
     __device__ __forceinline__ void store_whole(const Queries<TwoDigits, kDim>& queries, const ForwardArgs& args,
                                                 const Part& part, int group, const Ends& ends) const {
@@ -159,7 +159,7 @@ private:
         return bits >= kLeastPlainBits && bits <= fixed16::kFractionBits;
     }
 
-    // Whether scores of all 64 rows count the same in all tiles, and plainly, and values too.
+    // Whether scores of all 64 rows have the same plain unit in all tiles, and values too.
     template <int kDim>
     static __device__ __forceinline__ bool is_steady(const Queries<TwoDigits, kDim>& queries, const HeadFacts& facts) {
         const int lane = thread_number<kManyJobs>() % 32;
@@ -167,7 +167,7 @@ private:
         return facts.k.is_one() && facts.v.is_one() && coarsest + facts.k.largest() - 16 >= kLeastPlainBits;
     }
 
-    // The largest of each row.
+    // The largest score of each row.
     static __device__ __forceinline__ void find_largest(const int32_t (&x)[kPairScores],
                                                         int32_t (&largest)[kRowsEach]) {
 #pragma unroll
@@ -195,7 +195,7 @@ private:
         return weights;
     }
 
-    // For any tile: scores become floats less the largest.
+    // For any tile: turns scores into floats relative to the largest.
     __device__ __forceinline__ PairWeights any_weights(int32_t (&x)[kPairScores], int k_exponent,
                                                        const TileSight& sight) const {
         const fixed16::Unit unit[] = {fixed16::unit_of(exponent[0], k_exponent),
@@ -236,11 +236,11 @@ private:
         }
     }
 
-    // Sums of weights as they are made: bits of floats that 2^23, and in every other one kUpper, was added to.
-    static constexpr int kUpper = 0xb500; // takes away 0x4b00, the upper half of the other word of a pair
+    // Running sums of weights: of the bits of floats that include 2^23 and, in every second float, kUpper.
+    static constexpr int kUpper = 0xb500; // subtracts 0x4b00, the upper half of the other word of a pair
     static constexpr uint32_t kSumStart = 0u - 32u * kInteger - 16u * kUpper;
 
-    // 32 keys.
+    // The weights of 32 keys.
     __device__ __forceinline__ void form(const int32_t (&x)[kPairScores], int step, const PairWeights& weights,
                                          StepWords& words, uint32_t (&sum)[kRowsEach]) const {
         powers.choose([&](auto by) { form_by(by, x, step, weights, words, sum); });
@@ -263,7 +263,7 @@ private:
                 }
                 sum[row] += w[0] + w[1];
                 sum[row] += w[2] + w[3];
-                // Two weights to a word, by the pipe that has less to do than that of byte permutations.
+                // Packs two weights into a word, in a pipe with less work than that of byte permutations.
                 uint32_t ab;
                 uint32_t cd;
                 asm("mad.lo.u32 %0, %1, 65536, %2;" : "=r"(ab) : "r"(w[1]), "r"(w[0]));
@@ -279,8 +279,8 @@ private:
         return weight;
     }
 
-    // References. A branch that is hardly ever taken, which also keeps what comes after it from going before the
-    // products under way.
+    // Raises references. The branch is hardly ever taken, and also keeps the code after it from moving before the
+    // products in flight.
     __device__ __forceinline__ void raise(const float (&m)[kRowsEach]) {
         const bool raised =
             fixed16::raises(m[0], running.reference[0].held) || fixed16::raises(m[1], running.reference[1].held);
@@ -288,14 +288,14 @@ private:
 #pragma unroll
             for (int row = 0; row < kRowsEach; ++row)
                 if (fixed16::raises(m[row], running.reference[row].held)) {
-                    if (!kManyJobs || running.reference[row].held > -HUGE_VALF) // else all is 0
+                    if (!kManyJobs || running.reference[row].held > -HUGE_VALF) // else all sums are 0
                         running.rescale(row, tile_weight(running.reference[row].held - m[row]));
                     running.reference[row].held = m[row];
                 }
         }
     }
 
-    // l and h; finds what the tile's values weigh.
+    // Adds to l and h; computes the factors of the tile's values.
     __device__ __forceinline__ void add_weights(const PairWeights& weights, const uint32_t (&sum)[kRowsEach],
                                                 float v_weight, float (&weight)[kRowsEach]) {
 #pragma unroll
@@ -308,7 +308,7 @@ private:
         }
     }
 
-    // A tile whose scores are there, as floats' bits.
+    // A tile with finished scores, as floats' bits.
     __device__ __forceinline__ void attend_tile(unsigned tile, const int32_t (&x)[kPairScores],
                                                 const PairWeights& weights, float v_weight) {
         uint32_t sum[kRowsEach] = {kSumStart, kSumStart};

@@ -1,15 +1,15 @@
-// table_pairs: fixed16 on the integer tensor cores that every card from compute capability 8.0 on has. mma_pairs: with
-// the card's own instruction for powers of 2.
+// table_pairs: fixed16 on the integer tensor cores of every GPU from compute capability 8.0 on. mma_pairs: with
+// the GPU's own instruction for powers of 2.
 //
-// Idea      As in mma_groups (src/gpu/fixed/forward), with two digits: three products where there are six, and tiles of
-//           128 keys. table_pairs looks powers of 2 up in the contract's table, which is right on any card. mma_pairs
-//           takes the instruction that graphics cards have for them where it gives that table, which is found out once
-//           (card_powers.cu), else it does as table_pairs does.
+// Idea      As in mma_groups (src/gpu/fixed/forward), with two digits: three products instead of six, and tiles of
+//           128 keys. table_pairs looks powers of 2 up in the contract's table, which is right on any GPU. mma_pairs
+//           uses the GPU's instruction for powers of 2 if it gives the same as the table, which is checked once
+//           (card_powers.cu); otherwise it works like table_pairs.
 // Who       A block is one group: 128 threads, 64 query rows, a warp 16 of them. The steps of a tile: see group.cuh.
 // Memory    Digits of Q, and one tile of K and one of V: 21 KiB at d = 32, 41 at 64, 81 at 128; at 256 K and V take
-//           turns in one buffer, 97. 255 registers, of which some are spilled (sm_90). Two blocks a multiprocessor,
+//           turns in one buffer, 97. 255 registers, some spilled (sm_90). Two blocks per multiprocessor,
 //           beyond 128 one. Scratch: the digits of K and V. One code for all masks.
-// Overlap   K of the next tile travels from when this one's scores are there, V from when its output is; not at 256.
+// Overlap   K of the next tile is copied as soon as this one's scores are done, V as soon as its output is; not at 256.
 // Elements  As in wgmma_pairs.
 // Order     Integers within a tile; from tile to tile the contract's, in the order of the keys.
 // Limits    As in mma_groups; table_pairs: a load for each weight.
@@ -21,10 +21,10 @@
 
 namespace hw4::gpu::fixed_point {
 
-// ---- Attention under the contract fixed16 by mma.sync: what the group of a block
-// (src/gpu/fixed/forward/mma_block.cuh) does.
+// ---- Attention under the contract fixed16 with mma.sync: the work of a block's group
+// (src/gpu/fixed/forward/mma_block.cuh)
 
-// The three products of two digits of A with those of B's planes, for 8 columns; kSigned: A's digits have a sign.
+// The three products of two digits of A with B's planes, for 8 columns; kSigned: A's digits are signed.
 template <int kRowBytes, bool kSigned, int kN>
 __device__ __forceinline__ void multiply_pairs(TwoLevels<kN>& sums, int column_group, const uint32_t (&low)[4],
                                                const uint32_t (&high)[4], const unsigned char* planes, int plane_bytes,

@@ -1,14 +1,14 @@
-// 2^x as the contract fixed16 has it, by the card's own instruction.
+// 2^x as the contract fixed16 defines it, with the GPU's own instruction.
 #pragma once
 
 #include "src/contracts/fixed16/forward.h"
 
 namespace hw4::gpu::fixed_point {
 
-constexpr uint32_t kInteger = 0x4b000000u; // the bits of 2^23: 2^23 + n, n below 2^23, has n in the lower ones
+constexpr uint32_t kInteger = 0x4b000000u; // the bits of 2^23: the low bits of 2^23 + n are n, for n below 2^23
 
-// The instruction that graphics cards have for it. For arguments from 0 on it gives what the table has, on every card
-// that was looked at; which card does is found out before (card_powers.cu).
+// The GPU's instruction for powers of 2. For arguments from 0 on it gave the table's entries on every GPU that was
+// tried; each GPU is checked first (card_powers.cu).
 struct PowersByInstruction {
     static __device__ __forceinline__ float of(float x) {
         float y;
@@ -16,7 +16,7 @@ struct PowersByInstruction {
         return y;
     }
 
-    // The bits of 2^23 + P + more, of a weight whose exponent this is.
+    // The bits of 2^23 + P + more, for a weight with this exponent.
     static __device__ __forceinline__ uint32_t weight_word(float exponent, int more) {
         return bits_of(of(exponent) + (0x1p23f + static_cast<float>(more)));
     }

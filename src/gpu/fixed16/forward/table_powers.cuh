@@ -1,5 +1,5 @@
-// 2^x as the contract fixed16 has it, by the table that says what the card's own instruction has to give. Apart from
-// powers.cuh, since a file that includes this has the table in its code.
+// 2^x as the contract fixed16 defines it, with the table that the GPU's own instruction must agree with. Separate from
+// powers.cuh, since a file that includes this one has the table in its code.
 #pragma once
 
 #include "src/gpu/fixed16/forward/powers.cuh"
@@ -25,7 +25,7 @@ private:
     }
 };
 
-// Either of these, in one kernel.
+// Either of the two, in one kernel.
 struct PowersAsTold {
     bool by_table;
 

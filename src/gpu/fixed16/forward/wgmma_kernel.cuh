@@ -1,5 +1,5 @@
-// Attention under the contract fixed16 on Hopper's integer tensor cores: what groups of a block
-// (src/gpu/fixed/forward/wgmma_block.cuh) do.
+// Attention under the contract fixed16 on Hopper's integer tensor cores: the work of a block's groups
+// (src/gpu/fixed/forward/wgmma_block.cuh).
 #pragma once
 
 #include "src/gpu/fixed/forward/wgmma_block.cuh"
@@ -10,15 +10,15 @@ namespace hw4::gpu::fixed_point {
 template <int kDim, int kGroups, int kStages, int kBlocks>
 using PairVariant = BlockVariant<TwoDigits, kDim, kGroups, kStages, kBlocks>;
 
-// Head size, groups of a block, stages, blocks of a multiprocessor. Groups apart are a block each; joint ones share a
-// block and its tiles.
+// Head size, groups of a block, stages, blocks per multiprocessor. `Apart` groups are a block each; `Joint` ones share
+// a block and its tiles.
 using PairsApart32 = PairVariant<32, 1, 3, 3>;
 using PairsApart64 = PairVariant<64, 1, 2, 3>;
 using PairsJoint32 = PairVariant<32, 3, 8, 1>;
 using PairsJoint64 = PairVariant<64, 3, 5, 1>;
 using PairsJoint128 = PairVariant<128, 2, 3, 1>;
 
-// The products of one group, on the tensor cores, with the tile whose turn it is.
+// The products of one group, on the tensor cores, with the current tile.
 template <class T>
 struct PairProducts : GroupTiles<T> {
     using Layout = typename T::Layout;
@@ -58,8 +58,8 @@ struct PairProducts : GroupTiles<T> {
         pin(s.l);
     }
 
-    // The weights of kCount steps of 32 keys, from the first one on, times those columns of V. The first of all begins
-    // the sums.
+    // The weights of kCount steps of 32 keys, from `first` on, times those columns of V. The first step begins the
+    // sums.
     template <int kCount>
     __device__ __forceinline__ void add_values(unsigned, int part, int first, StepWords (&words)[kPairSteps],
                                                TwoLevels<Layout::kColumns / 2>& y) const {
@@ -97,7 +97,7 @@ struct GroupWork<T, TwoDigits> {
     };
 };
 
-// Those of wgmma_pairs_masked.cu.
+// The kernels of wgmma_pairs_masked.cu.
 extern template void launch_wgmma<PairsApart32::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
 extern template void launch_wgmma<PairsApart64::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
 extern template void launch_wgmma<PairsJoint32::Masked>(const ForwardArgs&, int64_t, cudaStream_t);

@@ -1,26 +1,26 @@
-// wgmma_pairs: fixed16 by Hopper's asynchronous products, with the work divided evenly.
+// wgmma_pairs: fixed16 with Hopper's asynchronous products, and the work divided evenly.
 //
 // Idea      As in wgmma_shares (src/gpu/fixed/forward), with two digits: a product of 64 rows takes all 128 keys of a
 //           tile and both digits of K at once, which leaves little besides tensor cores and the making of weights.
-//           Scores begin at 1.5 * 2^23, so that the tensor cores' integers are floats without a conversion. A card
-//           whose instruction for powers of 2 does not give the contract's table takes table_pairs (card_powers.cu).
-// Who       A block for each place on the card. Long sequences, d = 32 and 64: one block of three groups a
-//           multiprocessor; 128, whatever the length: one of two. Short ones (takes_joint): three blocks of one group,
-//           but for whole rows (below).
+//           Scores begin at 1.5 * 2^23, so that the tensor cores' integers are floats without a conversion. A GPU's
+//           instruction for powers of 2 must give the contract's table; else table_pairs is used (card_powers.cu).
+// Who       A block for each place on the GPU. Long sequences, d = 32 and 64: one block of three groups per
+//           multiprocessor; 128, for any length: one of two. Short ones (takes_joint): three blocks of one group,
+//           except whole rows (below).
 // Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 144, 188 or 227 KiB, and 2 more for whole rows (below); 168,
 //           168 or 255 registers, at 64 with some spilled (sm_90a). Scratch: the digits of K and V, for each block the
 //           running sums of its groups, and at 64 for each head how much of it is ready.
-// Overlap   Products of one group with the weights of others, and within a group those of the first half of a tile's
-//           weights with the making of the others (d up to 64); copies, rows of Q and ends of jobs as in wgmma_shares.
-// Rows      Whole ones, of exactly 32 or 64 columns, without a mask, without statistics, have a kernel of
+// Overlap   Products of one group with the weights of others, and within a group the products of the first half of a
+//           tile's weights with the making of the second (d up to 64); other overlaps as in wgmma_shares.
+// Rows      Whole rows, of exactly 32 or 64 columns, without a mask or statistics, have a kernel of
 //           their own (wgmma_pairs_whole.cu), if there is a job's time for every multiprocessor and rows are not too
-//           few (takes_whole): one block of three groups, which do less between jobs. At 64, where heads are many, most
+//           few (takes_whole): one block of three groups, with less work between jobs. At 64, with many heads, most
 //           are prepared beside the products.
 // Masks     Kernels of their own (wgmma_pairs_masked.cu).
-// Elements  float32, bf16 or fp16, all operands alike. The pre-pass has code for each; whole rows for 32 and for 16
-//           bits; else rows of Q and O take a branch that is the same for a whole launch, since kernels for each would
-//           take long to compile.
-// Order     As in mma_pairs: a job's tiles are done in their order, whichever block does them.
+// Elements  float32, bf16 or fp16, the same for all tensors. The pre-pass has code for each; whole rows for 32 and for
+//           16 bits; otherwise rows of Q and O take a branch that is the same for a whole launch, since kernels for
+//           each would take long to compile.
+// Order     As in mma_pairs: a job's tiles are computed in order, by one block or two.
 // Limits    No pipe alone: tensor cores, issue slots and the chain from scores to weights hold each other up; then
 //           power.
 #include <algorithm>
@@ -42,7 +42,7 @@ size_t shared_bytes_for(int64_t dim) {
     }
 }
 
-// What follows the digits. Enough for a part of the batches or of the queries too, which may take the other kind of
+// Bytes behind the digits. Also enough for a part of the batches or of the queries, which may take the other kind of
 // block.
 size_t bytes_after_digits(const Problem& problem, const Device& device) {
     switch (padded_columns(problem.dim)) {

@@ -1,4 +1,4 @@
-// wgmma_pairs at d = 32 and 64 by src/gpu/fixed/forward/wgmma_whole.cuh. A file of its own, since it takes long to
+// wgmma_pairs at d = 32 and 64 with src/gpu/fixed/forward/wgmma_whole.cuh. In a file of its own, since it takes long to
 // compile.
 #include "src/gpu/fixed/forward/wgmma_whole.cuh"
 #include "src/gpu/fixed/kernels.h"

@@ -1,16 +1,16 @@
-// What the backward kernels of half precision are launched with.
+// The arguments of the backward kernels of half precision.
 //
-// P = 2^(c * (score - origin) - L); 0 where the key is not seen. origin, M and l are forward's (row_statistics.h), and
+// P = 2^(c * (score - origin) - L); 0 if the key is not visible. origin, M and l are forward's (row_statistics.h), and
 // L = M + log2(l).
 //
-// dS = P * (dO v^T - D), D = dO . O with O as it was written.
+// dS = P * (dO v^T - D), D = dO . O with the O that forward wrote.
 //
-// dV = sum over queries of P dO, dK = g * sum of dS q, dQ = g * sum over keys of dS k, with g = the scale. P and dS
-// are rounded to the type before they are multiplied.
+// dV = sum over queries of P dO, dK = g * sum of dS q, dQ = g * sum over keys of dS k, with g = the scale. P and dS are
+// rounded to the type before these products.
 //
-// Sums are float32. dK, dV: heads of the group ascending, in each tiles of queries ascending. dQ: blocks of keys
-// descending, one after the other added to the sum in memory, or to that in registers. Which tiles there are depends on
-// d alone, so every row's bytes depend on its head's operands and the mask, on nothing else.
+// Sums are float32. dK, dV: heads of the group ascending, in each head tiles of queries ascending. dQ: blocks of keys
+// descending, added one after the other to the sum in memory or in registers. The tiles depend only on d, so every
+// row's bytes depend only on its head's tensors and the mask.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,18 +23,18 @@ using half_forward::NumberType;
 using half_forward::Operand;
 
 struct Args {
-    half_forward::Args forward; // with O and its rows' statistics, which are there
+    half_forward::Args forward; // with O and its rows' statistics, which are set
     Operand dout;
     Operand dq;
     Operand dk;
     Operand dv;
     float scale = 1;         // the factor of dQ and dK
-    void* scratch = nullptr; // Scratch::end bytes, for one launch at a time
+    void* scratch = nullptr; // Scratch::end bytes, used by one launch at a time
 
     int64_t kv_units() const { return forward.batches * forward.kv_heads; }
 };
 
-// Rows of a head in scratch memory: whole tiles, whichever kernel's.
+// Rows of a head in scratch memory: a multiple of every kernel's tile.
 constexpr int64_t kPaddedQueries = 128;
 
 inline int64_t padded_queries(int64_t queries) {
@@ -44,7 +44,7 @@ inline int64_t padded_queries(int64_t queries) {
 // Numbers at the beginning of scratch memory, 0 before a launch.
 enum Counter { kKeyJobs, kFarRows, kCounters };
 
-// Where things are in scratch memory, in bytes.
+// The layout of scratch memory, in bytes.
 struct Scratch {
     static constexpr int64_t kAlignment = 256;
     static constexpr int64_t kTurnsOfRows = 64; // queries that have two turns: one for each group of a block
@@ -52,9 +52,9 @@ struct Scratch {
     int64_t counters = 0; // Counters, then the turns
     int64_t counter_count;
     int64_t levels;   // L, [unit][padded queries]
-    int64_t origins;  // likewise
-    int64_t products; // D, likewise
-    int64_t dq;       // float32 sums of dQ; of d up to 128
+    int64_t origins;  // the same shape
+    int64_t products; // D, the same shape
+    int64_t dq;       // float32 sums of dQ, for d up to 128
     int64_t end;
 
     Scratch(int64_t units, int64_t queries, int64_t dim) {
@@ -72,8 +72,8 @@ struct Scratch {
     explicit Scratch(const Args& args) : Scratch(args.forward.units(), args.forward.queries, args.forward.dim) {}
 };
 
-// ---- What a backward launch consists of: a block of neighbouring keys of a head of K and V at a time, and the tiles
-// of queries that see some of them.
+// ---- The work of a backward launch: a block of adjacent keys of a head of K and V at a time, and the tiles of queries
+// that see some of them.
 
 using half_forward::takes_pieces;
 using half_forward::View;
@@ -84,12 +84,12 @@ struct KeyJob {
     int block;
 };
 
-// Jobs in the order in which they are begun: of some heads at once, whose rows fit into the L2 cache together, the last
+// The order in which jobs start: for some heads at once, with rows that fit into the L2 cache together, first the last
 // block of each, then the one before it, ... So a block that waits for a later block's sums of dQ waits for a job that
-// was begun before its own, and the one before it in the order is ahead by as many jobs as there are heads.
+// started before its own, ahead of it by as many jobs as there are heads.
 struct KeyWork {
     uint32_t jobs;
-    uint32_t blocks; // of keys, of each head
+    uint32_t blocks; // of keys, in each head
     uint32_t units;  // heads of K and V
     uint32_t kv_heads;
     uint32_t together;
@@ -115,14 +115,14 @@ struct KeyWork {
     }
 };
 
-// The first query that sees the key; where none does, as many as there are.
+// The first query that sees the key; the number of queries if none does.
 __host__ __device__ inline int first_seeing(const View& view, int key) {
     if (!view.causal) return 0;
     const int query = key + 1 - view.of_first;
     return query < 0 ? 0 : query < view.queries ? query : view.queries;
 }
 
-// Tiles of kRows queries, from `first` to before `end`: those of which some see some of a block's keys.
+// The tiles of kRows queries, from `first` to before `end`, with a query that sees some of a block's keys.
 struct QueryTiles {
     int first;
     int end;
@@ -136,13 +136,13 @@ struct QueryTiles {
     __host__ __device__ int count() const { return end - first; }
 };
 
-// A block's place among those that add to dQ of a tile, from the last to the first.
+// A block's position among the blocks that add to dQ of a tile, from the last to the first.
 template <int kRows, int kKeys>
 __host__ __device__ int place_in_tile(const View& view, int tile, int block) {
     return view.tiles<kKeys>(tile * kRows, (tile + 1) * kRows) - 1 - block;
 }
 
-// What a kernel takes.
+// The arguments of a kernel.
 struct KernelArgs {
     KeyWork work;
     View view;
@@ -155,7 +155,7 @@ struct KernelArgs {
     const float* origins;
     const float* products;
     float* sums; // of dQ
-    int padded;  // queries of a unit
+    int padded;  // queries in a unit
     uint32_t heads;
     uint32_t group; // heads that share a head of K and V
     int dim;
@@ -182,15 +182,15 @@ struct KernelArgs {
     }
 };
 
-// ---- Tiles of wgmma's backward kernel, and how its sums of dQ lie in memory
+// ---- Tiles of wgmma's backward kernel, and the layout of its sums of dQ in memory
 
-constexpr int kSumThreads = 128; // of a group
+constexpr int kSumThreads = 128; // in a group
 
-// Two groups with 64 of the keys each share a tile of pairs. Of dQ each has 64 queries and all columns, or, of tiles of
-// 64 queries, half of the columns.
+// Two groups with 64 of the keys each share a tile of pairs. For dQ each has 64 queries and all columns or, for tiles
+// of 64 queries, half of the columns.
 template <int kDim_, int kQueries_>
 struct Sizes {
-    static constexpr int kDim = kDim_; // smaller ones have columns of zeros
+    static constexpr int kDim = kDim_; // smaller d have columns of zeros
     static constexpr int kQueries = kQueries_;
     static constexpr int kKeys = 128;
     static constexpr int kGroups = 2;
@@ -204,13 +204,13 @@ struct Sizes {
 using Sizes64 = Sizes<64, 128>;
 using Sizes128 = Sizes<128, 64>;
 
-// ---- What is done with the rows of queries before and after the pairs
+// ---- The passes over the rows of queries before and after the pairs
 
-// L and D of every row to scratch memory, and counters of 0 there.
+// Writes L and D of every row to scratch memory, and sets the counters there to 0.
 void prepare_rows(const Args& args, cudaStream_t stream);
 
-// dQ from its sums in scratch memory, which the groups of wgmma's kernel left there as their lanes have them: of tiles
-// of 64 or 128 queries, d to 64 or 128.
+// Computes dQ from its sums in scratch memory, which have the order of the lanes of wgmma's groups: for tiles of 64 or
+// 128 queries, d up to 64 or 128.
 void finish_queries(const Args& args, cudaStream_t stream);
 
 } // namespace hw4::gpu::half_backward

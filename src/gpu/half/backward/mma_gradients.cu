@@ -1,13 +1,13 @@
-// mma_bf16_gradients, mma_fp16_gradients: backward in bf16 or fp16 on the tensor cores of any card from compute
+// mma_bf16_gradients, mma_fp16_gradients: backward in bf16 or fp16 on the tensor cores of any GPU from compute
 // capability 8.0 on; plain.
 //
-// Idea      One kernel for dK and dV, whose blocks keep keys and go through the queries; one for dQ, whose blocks keep
+// Idea      One kernel for dK and dV: its blocks keep keys and go through the queries. One for dQ: its blocks keep
 //           queries and go through the keys. Both compute S and dP; P and dS stay in registers.
-// Who       A block of four warps for each 64 keys, or queries, of a head, 16 rows a warp.
-// Memory    Two operands' 64 rows, and a tile of the other two: 32 rows.
+// Who       A block of four warps for each 64 keys, or queries, of a head, 16 rows per warp.
+// Memory    64 rows of two operands, and a tile of the other two: 32 rows.
 // Overlap   Between the blocks of a multiprocessor.
 // Order     args.h; tiles of 32.
-// Limits    At d > 128 dK and dV do not fit into the registers together: two passes.
+// Limits    For d > 128 dK and dV do not fit into the registers together: two passes.
 #include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/common/warp.cuh"
 #include "src/gpu/device/check.h"
@@ -26,10 +26,10 @@ using half_forward::load_matrices;
 using half_forward::load_rows;
 using half_forward::OutputRows;
 
-constexpr int kStayingRows = 64; // that stay
-constexpr int kPassingRows = 32; // that pass by
+constexpr int kStayingRows = 64; // rows that stay
+constexpr int kPassingRows = 32; // rows that pass by
 
-// What stays is K and V, or Q and dO; what passes by is the other two. Scores are of the first ones, dP of the second.
+// K and V stay, or Q and dO; the other two pass by. The first of each make scores, the second dP.
 template <int kDim>
 struct MmaTiles {
     alignas(16) uint16_t stay[2][kStayingRows][kDim + 8];
@@ -45,14 +45,14 @@ struct MmaArgs {
     Operand k;
     Operand v;
     Operand dout;
-    uint32_t blocks; // of a head
+    uint32_t blocks; // in a head
 };
 
 __device__ __forceinline__ const uint16_t* rows_of(const Operand& of, uint32_t batch, uint32_t head) {
     return static_cast<const uint16_t*>(of.at) + batch * of.batch + head * of.head;
 }
 
-// 16 rows of a warp that stay times all rows that pass by.
+// A warp's 16 staying rows times all passing rows.
 template <class Number, int kDim>
 __device__ __forceinline__ void multiply_tile(float (&s)[kPassingRows / 2],
                                               const uint16_t (&stay)[kStayingRows][kDim + 8],
@@ -75,7 +75,7 @@ __device__ __forceinline__ void multiply_tile(float (&s)[kPassingRows / 2],
     }
 }
 
-// sums += pairs, rounded, times the rows that pass by.
+// sums += pairs, rounded, times the passing rows.
 template <class Number, int kDim>
 __device__ __forceinline__ void add_tile(float (&sums)[kDim / 2], const float (&pairs)[kPassingRows / 2],
                                          const uint16_t (&pass)[kPassingRows][kDim + 8]) {
@@ -94,7 +94,7 @@ __device__ __forceinline__ void add_tile(float (&sums)[kDim / 2], const float (&
     }
 }
 
-// For rows `row` and the one 8 below.
+// For rows `row` and `row + 8`.
 template <class Number, int kDim>
 __device__ __forceinline__ void store_sums(const float (&sums)[kDim / 2], float scale, const KernelArgs& args,
                                            const Operand& of, uint32_t batch, uint32_t head, int row, int rows) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kMmaThreads) mma_key_kernel(const __grid_const
     const uint32_t kv_head = unit - batch * all.work.kv_heads;
     const int lane = static_cast<int>(threadIdx.x % kWarpSize);
     const int row = first + static_cast<int>(threadIdx.x / kWarpSize) * 16 + lane / 4;
-    // From which query on its two keys are seen, counted from the lane's first.
+    // The first query that sees each of the lane's two keys, counted from the lane's first.
     int from[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kMmaThreads) mma_key_kernel(const __grid_const
     for (uint32_t head = kv_head * all.group; head < (kv_head + 1) * all.group; ++head) {
         for (int tile = tiles.first; tile < tiles.end; ++tile) {
             const int query = tile * kPassingRows;
-            __syncthreads(); // all have done with the tile before
+            __syncthreads(); // all threads are done with the previous tile
             load_rows<kDim>(memory.pass[0], rows_of(args.q, batch, head) + query * args.q.row, args.q.row,
                             view.queries - query, all.dim, all.whole_pieces);
             load_rows<kDim>(memory.pass[1], rows_of(args.dout, batch, head) + query * args.dout.row, args.dout.row,
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kMmaThreads) mma_query_kernel(const __grid_con
     for (float& x : dq) x = 0;
     for (int tile = view.tiles<kPassingRows>(first, first + kStayingRows) - 1; tile >= 0; --tile) {
         const int key = tile * kPassingRows;
-        __syncthreads(); // all have done with the tile before
+        __syncthreads(); // all threads are done with the previous tile
         load_rows<kDim>(memory.pass[0], rows_of(args.k, batch, kv_head) + key * args.k.row, args.k.row, view.keys - key,
                         all.dim, all.whole_pieces);
         load_rows<kDim>(memory.pass[1], rows_of(args.v, batch, kv_head) + key * args.v.row, args.v.row, view.keys - key,

@@ -1,6 +1,7 @@
-// prepare_rows, finish_queries: what half precision's backward takes beside its kernel.
+// prepare_rows, finish_queries: the passes of half precision's backward besides its kernel.
 //
-// Idea      A row is eight lanes', a piece of 8 columns each at a time. Sums of dQ are read as the groups wrote them.
+// Idea      Eight lanes take a row, a piece of 8 columns each at a time. Sums of dQ are read in the order in which the
+//           groups wrote them.
 // Limits    Memory.
 #include "src/gpu/half/backward/args.h"
 
@@ -23,7 +24,7 @@ struct PrepareArgs {
     Operand dout;
     const RowStatistics* statistics;
     int64_t statistics_unit;
-    unsigned* far_rows; // 1 where there are any
+    unsigned* far_rows; // 1 if there are any
     float* levels;
     float* origins;
     float* products;
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(kRowThreads) prepare_kernel(const __grid_const
 #endif
 }
 
-// A group's sums of dQ of a tile: a thread has 8 times four of them, kGroupThreads apart.
+// A group's sums of dQ for a tile: a thread has 8 times four of them, kGroupThreads apart.
 template <class Number, class T>
 __global__ void __launch_bounds__(kSumThreads) finish_kernel(const __grid_constant__ KernelArgs args) {
 #if __CUDA_ARCH__ >= 800

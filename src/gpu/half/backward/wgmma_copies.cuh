@@ -1,5 +1,5 @@
-// The shared memory of a block of wgmma's backward kernel, and its threads that do not multiply: one has tiles copied,
-// one for each group has dQ added to its sums in global memory.
+// The shared memory of a block of wgmma's backward kernel, and its threads that do not multiply: one starts the copies
+// of tiles, and one for each group adds dQ to its sums in global memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace hw4::gpu::half_backward {
 
-// ---- What the block has in shared memory, and the tiles that its job goes through
+// ---- The block's shared memory, and the tiles of its job
 
 using half_forward::arrive_by_warp;
 using half_forward::begin_group;
@@ -34,12 +34,12 @@ struct Variant : Sizes_, Panels<Sizes_::kDim, Sizes_::kQueries, Sizes_::kKeys> {
     static constexpr bool kAhead = Sizes::kDim > 64; // scores of the next tile before dQ and dK of this one
     static constexpr int kStages = 2;                // of queries, of dO and of dQ
     static constexpr int kThreads = (Sizes::kGroups + 1) * kGroupThreads;
-    static constexpr int kReaders = Sizes::kGroups * kGroupThreads; // that release stages
+    static constexpr int kReaders = Sizes::kGroups * kGroupThreads; // threads that release stages
     static constexpr int kCopierRegisters = 24;
     static constexpr int kGroupRegisters = 240;
     static constexpr int kFactBytes = Sizes::kQueries * 4;
-    static constexpr int kPairPanel = Variant::kQueryPanel; // of dS: 64 keys, a group's
-    static constexpr int kSumBytes = Sizes::kChunk * 4;     // of dQ, a group's
+    static constexpr int kPairPanel = Variant::kQueryPanel; // of dS: 64 keys, of one group
+    static constexpr int kSumBytes = Sizes::kChunk * 4;     // of dQ, of one group
 };
 
 template <class T>
@@ -61,8 +61,8 @@ struct BlockMemory {
     uint64_t douts_released[T::kStages];
     uint64_t sums_filled[T::kStages][T::kGroups];
     uint64_t sums_released[T::kStages][T::kGroups];
-    uint32_t job; // after the last, a number that is no job's
-    uint32_t far; // some rows have origins
+    uint32_t job; // after the last job, a number without a job
+    uint32_t far; // whether some rows have origins
 
     __device__ void init_barriers() {
         init_stage(keys_filled, keys_released, T::kReaders + T::kGroups);
@@ -70,7 +70,7 @@ struct BlockMemory {
             init_stage(queries_filled[i], queries_released[i], T::kReaders);
             init_stage(douts_filled[i], douts_released[i], T::kReaders);
         }
-        // Filled by a group's warps, released by one thread.
+        // A group's warps fill them, one thread releases them.
         for (int i = 0; i < T::kStages; ++i)
             for (int group = 0; group < T::kGroups; ++group) {
                 init_barrier(address_of(&sums_filled[i][group]), kGroupThreads / kWarpSize);
@@ -79,7 +79,7 @@ struct BlockMemory {
     }
 };
 
-// Where things are in a block's shared memory.
+// The addresses of things in a block's shared memory.
 template <class T>
 struct Addresses {
     using Memory = BlockMemory<T>;
@@ -104,13 +104,12 @@ struct Addresses {
     HW4_PLACE(douts_filled, 8)
     HW4_PLACE(douts_released, 8)
     HW4_PLACE(sums, T::kSumBytes) // stage * groups + group
-    HW4_PLACE(sums_filled, 8)     // likewise
-    HW4_PLACE(sums_released, 8)   // likewise
+    HW4_PLACE(sums_filled, 8)     // stage * groups + group
+    HW4_PLACE(sums_released, 8)   // stage * groups + group
 #undef HW4_PLACE
 };
 
-// The tiles that a job goes through, the heads of its group one after the other: the threads that copy, compute and add
-// up walk them in step.
+// The tiles of a job, head by head of its group: the threads that copy, compute and add go through them in step.
 template <class T>
 struct Walk {
     KeyJob job;
@@ -134,7 +133,7 @@ struct Walk {
 
 // ---- The threads that do not multiply
 
-// What one thread does: it has everything copied, in the order in which it is waited for.
+// One thread starts all copies, in the order in which they are waited for.
 template <class T>
 class Copier {
 public:
@@ -193,8 +192,8 @@ private:
         }
     }
 
-    // The first of `bytes` that arrive there. A barrier that was not used yet passes for one that has just ended its
-    // round.
+    // Starts the first of the copies of `bytes` bytes that arrive at `filled`. A barrier that was not used yet counts
+    // as one that has just ended its round.
     __device__ __forceinline__ void copy_tile(const CUtensorMap& map, SharedAddress to, SharedAddress filled,
                                               SharedAddress released, int bytes, const Walk<T>& walk) {
         wait_for_phase(released, static_cast<int>(turn_.phase ^ 1));
@@ -204,7 +203,7 @@ private:
     }
 };
 
-// From shared to global memory by the copy engine; a thread waits for what it began.
+// Copies from shared to global memory with the copy engine; the thread that starts a copy waits for it.
 __device__ __forceinline__ void store_bytes(float* to, SharedAddress from, int bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
                  : "memory");
@@ -217,10 +216,10 @@ __device__ __forceinline__ void add_floats(float* to, SharedAddress from, int by
 __device__ __forceinline__ void finish_stores() {
     asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
 }
-// What the copy engine did and what threads do are in order, whichever memory.
+// Orders the copy engine's accesses and the threads' accesses, for all memory.
 __device__ __forceinline__ void join_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// What one thread does for each group: its dQ is added to the sums in global memory.
+// One thread for each group adds its dQ to the sums in global memory.
 template <class T>
 class Adder {
 public:

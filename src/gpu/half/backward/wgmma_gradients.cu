@@ -3,15 +3,15 @@
 //
 // Idea      Five products, each once: keys stay, P and dS are the left operands of dV and dK from registers, and a
 //           block's dQ is added to sums in memory.
-// Who       A block a multiprocessor, which takes job after job: two groups of 64 keys, a warp that has tiles copied,
-//           one for each group that has dQ added.
+// Who       One block per multiprocessor, which takes job after job: two groups of 64 keys, a warp that starts copies
+//           of tiles, and one for each group that starts the additions of dQ.
 // Memory    K and V; two stages of Q, dO and dQ; dS: 195 KiB at d = 64 with tiles of 128 queries, 210 KiB at 128 with
-//           64. 240 registers a thread. In global memory L, origin and D of each row and the sums of dQ.
-// Overlap   dP with P, dV with dS, at d = 128 scores of the next tile with the handing over of dQ; copies and additions
-//           with all.
-// Masks     Tiles of which no query sees a key are passed over, and only those of which some do not are masked.
-// Order     args.h. Blocks of keys add to dQ from the last to the first, and are begun in that order.
-// Slower    dQ by a kernel of its own, which computes S and dP again and needs no order: 0.87 to 0.91 times as fast.
+//           64. 240 registers per thread. In global memory L, origin and D of each row and the sums of dQ.
+// Overlap   dP with P, dV with dS, at d = 128 scores of the next tile with the handover of dQ; copies and additions
+//           with everything.
+// Masks     Tiles in which no query sees a key are skipped, and only tiles in which some do not are masked.
+// Order     args.h. Blocks of keys add to dQ from the last to the first, and start in that order.
+// Slower    dQ in a kernel of its own, which computes S and dP again and needs no order: 0.87 to 0.91 times the speed.
 #include <cstddef>
 
 #include "src/gpu/device/check.h"
@@ -24,43 +24,43 @@
 namespace hw4::gpu::half_backward {
 
 // ---- The kernel: a block of keys stays, tiles of queries pass by. With keys as rows of the pairs, P and dS are the
-// left operands of dV and dK straight from registers; for dQ, whose rows are queries, dS goes through shared memory,
-// where both groups' keys come together.
+// left operands of dV and dK directly from registers; dQ has queries as rows, so dS goes through shared memory,
+// which brings both groups' keys together.
 //
 // A tile:  S = K Q^T and dP = V dO^T; P from S while dP is multiplied; dV += P dO; dS from P and dP; both groups' dS in
-//          shared memory; dQ = dS K, dK += dS Q, and with kAhead S of the next tile; dQ to shared memory, from where it
-//          is added to its sums in the background.
+//          shared memory; dQ = dS K, dK += dS Q, and with kAhead S of the next tile; dQ to shared memory, and from
+//          there asynchronously added to its sums.
 //
-// Sums of dQ are added to in turns: a counter for each tile and group says how many blocks have been there, and a block
-// waits until those with later keys have. Jobs are begun in that order too (args.h), so no block waits for a job that
-// is not at work. The first stores where others add.
+// Blocks add to the sums of dQ in turns: a counter for each tile and group is the number of blocks that have added, and
+// a block waits for the blocks with later keys. Jobs start in that order, too (args.h), so no block waits for a job
+// that has not started. The first block stores instead of adding.
 //
 // Barriers: `filled` of a stage ends its round when the copy engine has written all its bytes, `released` when every
-// thread of both groups has read what it reads itself and seen the products end that read the rest.
+// thread of both groups has read its data and seen the end of the products that read the rest.
 
 using half_forward::Bf16;
 using half_forward::Fp16;
 using half_forward::Product;
 
-// Named barriers of both groups: 0 is __syncthreads'.
+// Named barriers of both groups: 0 is that of __syncthreads().
 constexpr int kPairsThere = 1;
-constexpr int kPairsRead = 2; // and the next: of each group, for the other
+constexpr int kPairsRead = 2; // and the next: for each group, one that the other waits at
 
-// Four 8 x 8 matrices to shared memory, columns as rows, one row's address from each lane.
+// Stores four 8 x 8 matrices to shared memory, transposed, one row's address from each lane.
 __device__ __forceinline__ void store_turned(SharedAddress row, const uint32_t (&words)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(words[0]),
                  "r"(words[1]), "r"(words[2]), "r"(words[3])
                  : "memory");
 }
 
-// Two floats that a lane's columns 8 * j and the next have in common with all rows.
+// Two floats, for a lane's columns 8 * j and 8 * j + 1, the same in all rows.
 __device__ __forceinline__ float2 load_pair(SharedAddress from) {
     float2 x;
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from));
     return x;
 }
 
-// What a group does with its keys.
+// The work of a group on its keys.
 template <class Number, class T>
 class Group {
 public:
@@ -70,14 +70,14 @@ public:
         const unsigned lane = threadIdx.x % kWarpSize;
         const unsigned warp = threadIdx.x % kGroupThreads / kWarpSize;
         facts_ = lane % 4 * 8;
-        // Its row of four matrices: of 16 queries, and of 16 keys two pieces of a row, swizzled.
+        // The lane's row of four matrices: 16 queries, and for 16 keys two pieces of a row, swizzled.
         pair_row_ = at_.pairs(static_cast<unsigned>(group)) + (lane / 16 * 8 + lane % 8) * T::kRowBytes +
                     ((2 * warp + lane / 8 % 2) ^ lane % 8) * 16;
         sum_ = at_.sums(static_cast<unsigned>(group)) + threadIdx.x % kGroupThreads * 16;
     }
 
     __device__ void run() {
-        pass_for_other_group(kPairsRead + group_); // nothing is there to be read yet
+        pass_for_other_group(kPairsRead + group_); // there is nothing to read yet
         for (unsigned phase = 0;; phase ^= 1) {
             wait_for_phase(at_.keys_filled(), static_cast<int>(phase));
             const uint32_t number = uniform(*const_cast<const volatile uint32_t*>(&memory_.job));
@@ -88,10 +88,10 @@ public:
     }
 
 private:
-    static constexpr int kPairs = T::kQueries / 2;                          // of a thread, of a tile
+    static constexpr int kPairs = T::kQueries / 2;                          // of a thread and a tile
     static constexpr int kSteps = T::kQueries / 16;                         // of dV and dK
     static constexpr int kColumnSteps = T::kDim / 16;                       // of S and dP
-    using RowDescriptor = PlaneDescriptor<T::kRowBytes>;                    // what is multiplied is along rows
+    using RowDescriptor = PlaneDescriptor<T::kRowBytes>;                    // the product runs along rows
     using ColumnDescriptor = PlaneDescriptor<T::kRowBytes, T::kQueryPanel>; // down the columns, of several panels
     using Memory = BlockMemory<T>;
     using Pairs = Product<Number, T::kQueries>;
@@ -101,7 +101,7 @@ private:
     const KernelArgs& args_;
     const int group_;
     Addresses<T> at_;
-    RowDescriptor rows_; // of the beginning of shared memory
+    RowDescriptor rows_; // at the beginning of shared memory
     ColumnDescriptor columns_;
     SharedAddress pair_row_;
     SharedAddress sum_;
@@ -115,7 +115,7 @@ private:
     uint32_t p_[kSteps][4];
     uint32_t ds_[kSteps][4];
 
-    // Where a lane's queries begin to see its two keys, counted from its first query of tile 0.
+    // The first query that sees each of the lane's two keys, counted from its first query of tile 0.
     struct Mask {
         int from[2];
         int last_key; // of the group
@@ -124,7 +124,7 @@ private:
     __device__ __forceinline__ void work(uint32_t number) {
         go_through(number);
         arrive(at_.keys_released());
-        asm volatile("" : "+r"(number)); // looked up again rather than kept
+        asm volatile("" : "+r"(number)); // computed again rather than kept
         const KeyJob job = args_.work.job(number);
         store(job, first_row(job));
     }
@@ -188,7 +188,7 @@ private:
         end_keys();
     }
 
-    // With its scores, and more: until those of the next one, which are multiplied while dQ is handed over.
+    // A tile with finished scores; with kMore, the scores of the next tile are multiplied while dQ is handed over.
     template <bool kMore>
     __device__ __forceinline__ void tile_ahead(int tile, const Mask& mask) {
         begin_value_products();
@@ -241,7 +241,7 @@ private:
         commit_products();
     }
 
-    // P of scores; 0 where a query does not see the key.
+    // Turns scores into P; 0 if a query does not see the key.
     __device__ __forceinline__ void form_weights(RingPosition turn, int tile, const Mask& mask) {
         const SharedAddress levels = at_.levels(turn.stage) + facts_;
         if (*const_cast<const volatile uint32_t*>(&memory_.far) != 0) take_origins(at_.origins(turn.stage) + facts_);
@@ -295,7 +295,7 @@ private:
         pack(ds_, dp_);
     }
 
-    // To where both groups read them.
+    // Stores dS where both groups read it.
     __device__ __forceinline__ void share_pairs() {
         wait_for_other_group(kPairsRead + (group_ ^ 1));
 #pragma unroll
@@ -304,7 +304,7 @@ private:
         wait_for_other_group(kPairsThere);
     }
 
-    // dQ = dS K, of 64 queries or of 64 columns.
+    // dQ = dS K, for 64 queries or for 64 columns.
     __device__ __forceinline__ void begin_queries() {
         const RowDescriptor pairs =
             T::kSplitsColumns ? rows_.plus(offsetof(Memory, pairs)) : own_rows(offsetof(Memory, pairs));
@@ -332,7 +332,7 @@ private:
 
     __device__ __forceinline__ void end_values() {
         pin(dv_);
-        pin_words(p_); // which are read until now
+        pin_words(p_); // the products read them until now
         arrive(at_.douts_released(turn_.stage));
     }
 
@@ -350,7 +350,7 @@ private:
         wait_for_phase(at_.sums_released(sums_stage()), static_cast<int>(turn_.phase ^ 1));
     }
 
-    // To the thread that adds it up.
+    // Hands dQ to the thread that adds it.
     __device__ __forceinline__ void hand_over_queries() {
         pin(dq_);
         pass_for_other_group(kPairsRead + group_);
@@ -413,7 +413,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 #endif
 }
 
-// One block a multiprocessor, or fewer.
+// At most one block per multiprocessor.
 template <class Number, class T>
 void launch_gradient_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
     const half_forward::Args& forward = args.forward;

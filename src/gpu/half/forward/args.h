@@ -1,4 +1,4 @@
-// What the kernels of half precision are launched with.
+// The arguments of the kernels of half precision.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace hw4::gpu::half_forward {
 
 enum class NumberType { bf16, fp16 };
 
-// Rows of 16-bit numbers in device memory, whose columns follow one another. Distances in elements.
+// Rows of 16-bit numbers in device memory; the columns of a row are contiguous. Distances in elements.
 struct Operand {
     void* at = nullptr;
     int64_t row = 0;
@@ -36,7 +36,7 @@ struct Args {
     Operand k;
     Operand v;
     Operand out;
-    RowStatistics* statistics = nullptr; // [batch and head][query]; null: they are not asked for
+    RowStatistics* statistics = nullptr; // [batch and head][query]; null: not wanted
     int64_t statistics_unit = 0;         // from one head to the next
     unsigned* counter = nullptr; // for one launch at a time, which clears it; null: blocks take jobs in a fixed order
 
@@ -49,7 +49,7 @@ constexpr int64_t padded_columns(int64_t dim) { return (dim + 7) / 8 * 8; }
 
 inline Operand operand_of(const Tensor& tensor) { return {tensor.data, tensor.row, tensor.head, tensor.batch}; }
 
-// What a launch asks of forward, on tensors of 16-bit numbers whose rows have padded_columns().
+// The arguments of forward for a launch, on tensors of 16-bit numbers with rows of padded_columns().
 inline Args args_of(const Launch& launch) {
     const Problem& problem = launch.problem;
     Args args;
@@ -73,28 +73,28 @@ inline Args args_of(const Launch& launch) {
     return args;
 }
 
-// ---- What a launch consists of: a block of neighbouring queries of a head at a time
+// ---- The work of a launch: a block of adjacent queries of a head at a time
 
-constexpr int64_t kMostRows = int64_t{1} << 30; // of a head, so that their numbers and those beyond them are ints
+constexpr int64_t kMostRows = int64_t{1} << 30; // in a head, so that row numbers and those beyond them are ints
 
-// Some queries of a head, and how many keys they see.
+// Some queries of a head, and the number of keys they see.
 struct View {
     int queries;
     int keys;
-    int of_first; // keys that the first query sees; below 0: so many after it see none either
+    int of_first; // keys that the first query sees; below 0: so many queries after it see none either
     bool causal;
 
     explicit View(const Args& args)
         : queries(static_cast<int>(args.queries)), keys(static_cast<int>(args.keys)),
           of_first(static_cast<int>(args.sight.first)), causal(args.causal()) {}
 
-    // How many keys a query sees, from the first on. Later queries see no less.
+    // The number of keys that a query sees, from the first on. Later queries see no fewer.
     __host__ __device__ int of(int query) const {
         if (!causal) return keys;
         const int seen = of_first + query;
         return seen < 0 ? 0 : seen < keys ? seen : keys;
     }
-    // Tiles of kKeys that some of the queries from `first` to before `end` see, of those that exist.
+    // Tiles of kKeys that any existing query from `first` to before `end` sees.
     template <int kKeys>
     __host__ __device__ int tiles(int first, int end) const {
         const int last = (end < queries ? end : queries) - 1;
@@ -108,16 +108,16 @@ struct Job {
     int first; // query; below 0: the first of the job's rows are before all queries
 };
 
-// Jobs in the order in which they are begun. Heads that are at work together have keys and values that fit into the L2
-// cache together. Under a mask the longest jobs of those heads come first, and what a head's jobs have more rows than
-// it has queries, in whole groups, is before its first query: the job that lacks rows is then the one that sees least.
+// The order in which jobs start. Heads that run together have keys and values that fit into the L2 cache together.
+// Under a mask the longest jobs of these heads come first, and the rows that a head's jobs have beyond its number of
+// queries, in whole groups, are before its first query: then the job that lacks rows is the one that sees least.
 struct Work {
     uint32_t jobs;
-    uint32_t blocks; // of queries, of each head
+    uint32_t blocks; // of queries, in each head
     uint32_t units;
     uint32_t heads;
     uint32_t together;
-    int rows; // of a job
+    int rows; // in a job
     int lead; // rows of a head's first job that are before its first query
     bool longest_first;
 
@@ -149,7 +149,7 @@ struct Work {
     }
 };
 
-// Operands whose rows the copy engine and 16-byte accesses can take.
+// Whether the copy engine and 16-byte accesses can take these rows.
 inline bool takes_pieces(const Operand& of) {
     const auto whole = [](int64_t elements) { return elements % 8 == 0; };
     return reinterpret_cast<uintptr_t>(of.at) % 16 == 0 && whole(of.row) && whole(of.head) && whole(of.batch);
@@ -160,7 +160,7 @@ inline bool takes_pieces(const Args& args) {
            takes_pieces(args.out);
 }
 
-// What a kernel takes whose jobs have so many rows, in groups of so many.
+// The arguments of a kernel with jobs of `block_rows` rows, in groups of `group_rows`.
 struct KernelArgs {
     Work work;
     View view;

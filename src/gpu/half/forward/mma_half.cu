@@ -1,11 +1,11 @@
-// mma_bf16, mma_fp16: attention in bf16 or fp16 on the tensor cores of any card from compute capability 8.0 on; plain.
+// mma_bf16, mma_fp16: attention in bf16 or fp16 on the tensor cores of any GPU from compute capability 8.0 on; plain.
 //
 // Idea      Scores, weights and values of a tile of keys one after the other; weights stay in registers.
-// Who       A block of four warps for each 64 query rows of a head, 16 rows a warp.
-// Memory    Q, and a tile of K and of V: 64 keys, at d > 128 32 of them.
+// Who       A block of four warps for each 64 query rows of a head, 16 rows per warp.
+// Memory    Q, and a tile of K and of V: 64 keys, for d > 128 32.
 // Overlap   Between the blocks of a multiprocessor.
 // Order     As in wgmma_half.cu, with smaller tiles.
-// Limits    Nothing is on its way while a block computes.
+// Limits    No copy is in flight while a block computes.
 #include "src/gpu/half/forward/mma_rows.cuh"
 #include "src/gpu/half/forward/output_rows.cuh"
 #include "src/gpu/half/kernels.h"
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kMmaThreads)
     const int lane = static_cast<int>(threadIdx.x % kWarpSize);
     const int row = job.first + warp_row + lane / 4;
     const int seen[2] = {args.view.of(row) - lane % 4 * 2, args.view.of(row + 8) - lane % 4 * 2};
-    // Where the rows of one head begin.
+    // The first row of a head.
     const auto rows_of = [](const Operand& of, uint32_t batch, uint32_t head) {
         return static_cast<const uint16_t*>(of.at) + batch * of.batch + head * of.head;
     };
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kMmaThreads)
     for (int i = 0; i < kDim / 2; ++i) o[i] = 0;
     for (int tile = args.view.tiles<kKeys>(job.first, job.first + kRows) - 1; tile >= 0; --tile) {
         const int first = tile * kKeys;
-        __syncthreads(); // all have done with the tile before
+        __syncthreads(); // all threads are done with the previous tile
         load_rows<kDim>(memory.keys, keys + first * k.row, k.row, args.view.keys - first, args.dim, args.whole_pieces);
         load_rows<kDim>(memory.values, values + first * v.row, v.row, args.view.keys - first, args.dim,
                         args.whole_pieces);

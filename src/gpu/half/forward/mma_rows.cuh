@@ -1,5 +1,5 @@
-// Rows of 16-bit numbers in shared memory for mma.sync, by a block of kMmaThreads. They are kDim + 8 elements apart, so
-// that eight rows' 16-byte pieces are in different banks.
+// Rows of 16-bit numbers in shared memory for mma.sync, for a block of kMmaThreads. They are kDim + 8 elements apart,
+// so that eight rows' 16-byte pieces are in different banks.
 #pragma once
 
 #include "src/gpu/common/shared_memory.cuh"
@@ -8,7 +8,7 @@ namespace hw4::gpu::half_forward {
 
 constexpr int kMmaThreads = 128;
 
-// Rows from global to shared memory; what is beyond `dim` or the last row is 0.
+// Copies rows from global to shared memory; elements beyond `dim` or the last row become 0.
 template <int kDim, int kCount>
 __device__ __forceinline__ void load_rows(uint16_t (&to)[kCount][kDim + 8], const uint16_t* from, int64_t distance,
                                           int rows, int dim, bool whole_pieces) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void load_rows(uint16_t (&to)[kCount][kDim + 8], cons
     }
 }
 
-// Four 8 x 8 matrices, one row's address from each lane; turned: columns become rows.
+// Loads four 8 x 8 matrices, one row's address from each lane; kTurned: transposed.
 template <bool kTurned>
 __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const uint16_t* row) {
     if constexpr (kTurned)

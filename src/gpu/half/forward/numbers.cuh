@@ -1,4 +1,4 @@
-// Numbers of 16 bits, and powers of 2.
+// 16-bit numbers, and powers of 2.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace hw4::gpu::half_forward {
 
 struct Bf16 {
-    static __device__ __forceinline__ float finite(float x) { return x; } // the contract's sums are far from its end
+    static __device__ __forceinline__ float finite(float x) { return x; } // sums are far below the largest bf16
     static __device__ __forceinline__ float low(uint32_t word) { return __uint_as_float(word << 16); }
     static __device__ __forceinline__ float high(uint32_t word) { return __uint_as_float(word & 0xffff0000u); }
     // Rounded to nearest, `low` in the lower half of the word.
@@ -15,7 +15,7 @@ struct Bf16 {
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
         return word;
     }
-    // 16 rows, 16 columns of them, times 8 columns of B: mma.sync.
+    // 16 rows and 16 columns of A, times 8 columns of B: mma.sync.
     static __device__ __forceinline__ void multiply(float* sums, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
         asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
             "{%0, %1, %2, %3};"
@@ -25,7 +25,7 @@ struct Bf16 {
 };
 
 struct Fp16 {
-    // A mean of values at the type's end, whose weights were rounded up, stays there.
+    // Clamps a mean of values near the largest fp16 if its weights were rounded up.
     static __device__ __forceinline__ float finite(float x) { return fminf(fmaxf(x, -65504.0f), 65504.0f); }
     static __device__ __forceinline__ float low(uint32_t word) {
         float value;
@@ -46,7 +46,7 @@ struct Fp16 {
     }
 };
 
-// 2^x to 2^-22, 0 where it would be subnormal; 2^0 is 1 and 2^-infinity is 0.
+// 2^x to 2^-22; 0 if it would be subnormal; 2^0 is 1 and 2^-infinity is 0.
 __device__ __forceinline__ float power_of_2(float x) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));

@@ -1,4 +1,4 @@
-// The rows of a thread, on their way through the keys and out.
+// The state of a thread's rows while it goes through the keys, and their output.
 #pragma once
 
 #include "src/contracts/row_statistics.h"
@@ -8,19 +8,18 @@
 
 namespace hw4::gpu::half_forward {
 
-// ---- On their way through the keys. Sums of mma and of wgmma are spread alike over the lanes of a
+// ---- While going through the keys. Sums of mma and of wgmma have the same layout over the lanes of a
 // warp: a lane has columns 8j + 2 (lane % 4) + {0, 1} of row lane / 4 in sums 4j and 4j + 1, and of the row 8 below in
-// 4j + 2 and 4j + 3. Four neighbouring lanes share their two rows.
+// 4j + 2 and 4j + 3. Four adjacent lanes share their two rows.
 //
-// A row's bytes depend on its query and the keys that it sees, on nothing else: tiles of keys begin at multiples of
-// their size, from the last that is seen to the first; sums of a row are added up in an order that is written here; a
-// key that is not seen, in a tile that is, has the weight 0 and leaves every sum as it was. No step asks what other
+// A row's bytes depend only on its query and the keys that it sees: tiles of keys begin at multiples of
+// their size, from the last visible one to the first; the order of a row's sums is written here; a
+// hidden key in a visible tile has weight 0 and changes no sum. No step depends on what other
 // rows need.
 
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
-// Scores of keys that a row does not see become -infinity: those from `seen` on, counted from the lane's first column,
-// one of each row.
+// Sets scores of hidden keys to -infinity: those from `seen` on, for each row, counted from the lane's first column.
 template <int kN>
 __device__ __forceinline__ void hide_unseen(float (&s)[kN], int seen_first, int seen_second) {
 #pragma unroll
@@ -31,26 +30,26 @@ __device__ __forceinline__ void hide_unseen(float (&s)[kN], int seen_first, int 
 }
 
 struct RunningRows {
-    // Weights are 2 to the power of scale * (score - top), the top being the largest score so far. Its own weight, 1,
-    // is the same when it is rounded to the type; a top that stayed until a score is larger by some powers of two would
-    // save most multiplications of sums, but where one key takes nearly all its rounded weight is half an ulp off, and
-    // errors were half again as large.
-    // Up to here scale * top is rounded, which adds the same to all exponents of a row, at most 2^-14. Beyond, where it
-    // would be whole powers of 2, scores have the top taken from them first.
+    // Weights are 2 to the power of scale * (score - top); top is the largest score so far. The largest score's own
+    // weight, 1, is exact when it is rounded to the type. A top that stayed until a score is larger by some powers of
+    // two would save most multiplications of sums, but if one key takes nearly all the weight, its rounded weight is
+    // half an ulp off, and errors were half again as large.
+    // Up to here scale * top is rounded, which adds the same error to all exponents of a row, at most 2^-14. Beyond,
+    // where the error would be whole powers of 2, the top is first subtracted from the scores.
     static constexpr float kFar = 1024;
 
     float top[2] = {minus_infinity(), minus_infinity()};
-    float sum[2] = {0, 0}; // of this lane's weights; of the row's, once it has ended
+    float sum[2] = {0, 0}; // of this lane's weights; at the end, of the row's
 
-    // Scores become weights. What was summed up with the earlier tops is to be multiplied by `factor`; where a top
-    // stays, that is exactly 1. True where one does not: if none of a warp's has to be multiplied, its sums may be left
-    // alone, since times 1 they would be the same.
+    // Turns scores into weights. Sums relative to the earlier tops are to be multiplied by `factor`, which is exactly 1
+    // where a top stays. Returns whether a top of this thread changed: if none of a warp's sums has to be multiplied,
+    // the warp may skip that, since times 1 they would be the same.
     template <int kN>
     __device__ __forceinline__ bool weigh(float (&s)[kN], float scale, float (&factor)[2]) {
         bool raised[2];
         float before[2];
-        float tile[2]; // its largest scores
-        float base[2]; // what exponents are counted from
+        float tile[2]; // the tile's largest scores
+        float base[2]; // exponents are relative to it
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             float largest[2] = {s[2 * row], s[2 * row + 1]};
@@ -68,7 +67,7 @@ struct RunningRows {
             raised[row] = tile[row] > before[row];
             if (raised[row]) top[row] = tile[row];
             base[row] = raised[row] ? now : was;
-            if (base[row] == minus_infinity()) base[row] = 0; // nothing seen yet
+            if (base[row] == minus_infinity()) base[row] = 0; // the row has seen nothing yet
             factor[row] = raised[row] ? power_of_2(__fsub_rn(was, base[row])) : 1.0f;
         }
         if (__any_sync(kAllLanes, fmaxf(fabsf(base[0]), fabsf(base[1])) > kFar))
@@ -88,7 +87,7 @@ struct RunningRows {
         return raised[0] || raised[1];
     }
 
-    // What the sums of values are to be multiplied by in the end.
+    // The final factors of the sums of values.
     __device__ __forceinline__ void end(float (&inverse)[2]) {
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
@@ -98,7 +97,7 @@ struct RunningRows {
         }
     }
 
-    // The statistics of a row that has ended.
+    // The statistics of a finished row.
     __device__ __forceinline__ RowStatistics statistics(int row, float scale) const {
         if (sum[row] == 0.0f) return {0, 0, 0};
         const float base = __fmul_rn(top[row], scale);
@@ -106,9 +105,9 @@ struct RunningRows {
     }
 
 private:
-    // For rows that are far, which others of the warp need not be: from theirs 0 is taken, which leaves them as they
-    // are. Far away two scores may be the same when they are scaled, so what tops are apart is scaled. A row that comes
-    // back has its earlier weights counted from a rounded top, if they are still worth anything.
+    // For far rows; other rows of the warp need not be far: 0 is subtracted from theirs, which does not change them.
+    // Two far scores may become equal when they are scaled, so the difference of tops is scaled instead. If a row comes
+    // back near 0, its earlier weights are relative to a rounded top, if they still count at all.
     template <int kN>
     __device__ __forceinline__ void begin_at_tops(float (&s)[kN], float scale, const float (&before)[2],
                                                   float (&base)[2], float (&factor)[2], const bool (&raised)[2]) {
@@ -135,23 +134,22 @@ __device__ __forceinline__ void multiply_rows(float (&o)[kN], const float (&fact
     for (int i = 0; i < kN; ++i) o[i] = __fmul_rn(o[i], factor[i % 4 / 2]);
 }
 
-// Weights as the left operand of the next product: sixteen keys after the other, four words each.
+// Packs weights as the left operand of the next product: sixteen keys at a time, four words each.
 template <class Number, int kN>
 __device__ __forceinline__ void pack_weights(uint32_t (&p)[kN / 8][4], const float (&s)[kN]) {
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) p[i / 4][i % 4] = Number::pack(s[2 * i], s[2 * i + 1]);
 }
 
-// ---- On their way out
+// ---- Output
 
-// Where the rows of a lane go: null for one that does not exist.
+// The places of a lane's rows in the output: null for a row that does not exist.
 struct OutputRows {
     uint16_t* row[2];
     int dim;
 };
 
-// Words of four neighbouring lanes change places, so that each has 16 bytes that follow one another: lane l those of
-// the l-th of four words' columns.
+// Exchanges words among four adjacent lanes: each gets 16 contiguous bytes, lane l the columns of the l-th word.
 __device__ __forceinline__ uint4 turn_words(const uint32_t (&word)[4]) {
     const bool odd = threadIdx.x % 2 != 0;
     const bool upper = threadIdx.x % 4 >= 2;
@@ -171,7 +169,7 @@ __device__ __forceinline__ uint32_t output_word(float low, float high, float inv
     return Number::pack(Number::finite(__fmul_rn(low, inverse)), Number::finite(__fmul_rn(high, inverse)));
 }
 
-// All lanes of a warp call it. Rows begin at boundaries of 16 bytes, and dim is a multiple of 8.
+// All lanes of a warp call it. Rows are aligned to 16 bytes, and dim is a multiple of 8.
 template <class Number, int kN>
 __device__ __forceinline__ void store_rows(const float (&o)[kN], const float (&inverse)[2], const OutputRows& to) {
 #pragma unroll
@@ -191,7 +189,7 @@ __device__ __forceinline__ void store_rows(const float (&o)[kN], const float (&i
     }
 }
 
-// The same for rows that begin anywhere, of any dim.
+// The same for rows with any alignment and any dim.
 template <class Number, int kN>
 __device__ __forceinline__ void store_rows_apart(const float (&o)[kN], const float (&inverse)[2],
                                                  const OutputRows& to) {
@@ -206,8 +204,8 @@ __device__ __forceinline__ void store_rows_apart(const float (&o)[kN], const flo
     }
 }
 
-// A lane's rows are `row` and the one 8 below, of its job's head; those before the first query or beyond the last
-// go nowhere. By all lanes of a warp. kWhole: all operands take pieces of 16 bytes.
+// A lane's rows are `row` and `row + 8` of its job's head; rows before the first query or beyond the last are not
+// stored. All lanes of a warp call it. kWhole: all tensors take pieces of 16 bytes.
 template <class Number, bool kWhole, int kN>
 __device__ __forceinline__ void store_job(const KernelArgs& args, const Job& job, int row, RunningRows& rows,
                                           const float (&o)[kN]) {
@@ -235,14 +233,14 @@ __device__ __forceinline__ void store_job(const KernelArgs& args, const Job& job
 
 namespace hw4::gpu::half_backward {
 
-// ---- What a pair of a query and a key is, and how gradients leave
+// ---- A pair of a query and a key, and how gradients are stored
 
-// P. Where the origin is 0, as it is unless scores are huge, nothing is taken from the score.
+// P. If the origin is 0, as it is unless scores are huge, the score is unchanged.
 __device__ __forceinline__ float weight_of(float score, float origin, float level, float log2_scale) {
     return half_forward::power_of_2(__fmaf_rn(__fsub_rn(score, origin), log2_scale, -level));
 }
 
-// Numbers of the type, that become infinite where they are too large: the reader refuses those.
+// Numbers of the type without a clamp: too large ones become infinite, and the reader refuses those.
 template <class Number>
 struct GradientsOf : Number {
     static __device__ __forceinline__ float finite(float x) { return x; }

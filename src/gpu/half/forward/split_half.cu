@@ -1,18 +1,18 @@
-// split_bf16, split_fp16: few query rows against many keys, as in decoding, on tensor cores of any card from 8.0 on.
+// split_bf16, split_fp16: few query rows against many keys, as in decoding, on tensor cores of any GPU from 8.0 on.
 //
 // Idea      Memory sets the speed: K and V are read once for all query rows that share them, and the keys of a sequence
-//           are cut into parts (split_parts.h) for as many blocks as the card has. A second launch adds the parts.
+//           are split into parts (split_parts.h) for all blocks of the GPU. A second launch adds the parts.
 // Who       A block of four warps for a part of the keys of up to 16 or 32 rows. A warp takes every fourth tile, copies
 //           it itself and waits for no other warp; the four are added up in shared memory at the end.
 // Memory    Each warp has a ring of tiles of K and V. Partial sums of O are float32 in scratch memory, only for rows
 //           that exist and that see more than one part; other rows are written at once.
-// Overlap   Two tiles of each of a multiprocessor's eight warps are on their way while a third is computed. With
-//           d > 128, one tile of each of four warps is. The longest parts begin first, so that blocks end together.
+// Overlap   Two tiles of each of a multiprocessor's eight warps are being copied while a third is computed. For
+//           d > 128, one tile of each of four warps. The longest parts start first, so that blocks end together.
 // Order     Tiles of a warp, warps of a part and parts of a sequence are added up by their positions alone.
-// Limits    More than 32 rows (d > 128: 16) that share keys read them again, from the L2 cache. Where a block may have
-//           less than 102 to 132 KiB of shared memory, rings are a stage shorter: with d > 128, no copy runs ahead.
-// No help   Rows brought by the copy engine, a copy each: 0.0 % where the card is full, and a third to twice as long
-//           where it is not or d is 64. Three blocks of two stages -11 %, one block of six stages -11 %.
+// Limits    More than 32 rows (d > 128: 16) that share keys read them again, from the L2 cache. If a block may have
+//           less than 102 to 132 KiB of shared memory, rings are a stage shorter: for d > 128, no copy runs ahead.
+// No help   Rows copied by the copy engine, a copy each: 0.0 % if the GPU is full, and a third to twice as long
+//           if it is not or d is 64. Three blocks of two stages -11 %, one block of six stages -11 %.
 #include <algorithm>
 
 #include "src/gpu/device/check.h"
@@ -22,10 +22,10 @@
 namespace hw4::gpu::half_forward {
 namespace {
 
-// Queries of a head at a time. More of them fill any card already, and would only need more scratch memory.
+// Queries of a head at a time. More would need more scratch memory, and this many already fill any GPU.
 constexpr int64_t kMostQueries = 128;
 
-// What the sums of a part are to be multiplied by where another has a larger top.
+// The factor of a part's sums if another part has a larger top.
 __device__ __forceinline__ float factor_of(float top, float most, float scale) {
     if (top == most) return 1;
     const float base = __fmul_rn(most, scale);
@@ -40,13 +40,13 @@ __device__ __forceinline__ void add_times(float4& to, const float4& x, float fac
     to.w = __fmaf_rn(x.w, factor, to.w);
 }
 
-// Four columns of a row that has ended, and with the first its statistics.
+// Stores four columns of a finished row, and with the first column its statistics.
 template <class Number>
 __device__ __forceinline__ void store_output(const SplitArgs& args, const SplitRow& row, int column, const float4& o,
                                              float top, float sum) {
     const Args& half = args.half;
     const float inverse = sum == 0.0f ? 0.0f : __frcp_rn(sum);
-    const auto word = [&](float low, float high) { // a sum of -0 is +0, as it is after an addition of parts
+    const auto word = [&](float low, float high) { // a sum of -0 becomes +0, as it does when parts are added
         return output_word<Number>(__fadd_rn(low, 0.0f), __fadd_rn(high, 0.0f), inverse);
     };
     uint16_t* const to = static_cast<uint16_t*>(half.out.at) + row.batch * half.out.batch + row.head * half.out.head +
@@ -60,7 +60,7 @@ __device__ __forceinline__ void store_output(const SplitArgs& args, const SplitR
         ended.statistics(0, half.log2_scale);
 }
 
-// What a warp has for the part, for all threads.
+// Stores a warp's sums of the part for all threads.
 template <class T>
 __device__ __forceinline__ void leave(typename T::Merge& merge, SplitWarp<T>& mine, int rows) {
     const auto warp = static_cast<int>(threadIdx.x / kWarpSize);
@@ -85,7 +85,7 @@ __device__ __forceinline__ void leave(typename T::Merge& merge, SplitWarp<T>& mi
     }
 }
 
-// All warps' sums of the part: the row's output where it sees one part, partial sums where it sees more.
+// Adds all warps' sums of the part: stores the row's output if it sees one part, else partial sums.
 template <class T>
 __device__ __forceinline__ void merge_warps(const SplitArgs& args, const SplitUnit& unit, int part,
                                             const typename T::Merge& merge) {
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __
     SplitWarp<T> warp(args, unit);
     for (; part < parts; part += args.slots) {
         warp.run(memory.stages[threadIdx.x / kWarpSize], first_key_of(part), min(first_key_of(part + 1), unit.seen));
-        __syncthreads(); // all warps have done with their rings
+        __syncthreads(); // all warps are done with their rings
         leave<T>(memory.merge, warp, unit.rows);
         __syncthreads();
         merge_warps<T>(args, unit, part, memory.merge);
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kMmaThreads) split_fold_kernel(const __grid_co
 #endif
 }
 
-// One stage less where a block may have 99 KiB of shared memory. A row's bytes do not depend on the stages.
+// One stage less if a block may have 99 KiB of shared memory. A row's bytes do not depend on the stages.
 template <class Number, int kDim, class Work>
 auto with_stages(int64_t rows, const Device& device, const Work& work) {
     using One = SplitTile<Number, kDim, 1>;
@@ -222,7 +222,7 @@ void launch_tile(SplitArgs args, cudaStream_t stream) {
     args.row_blocks = static_cast<int>((args.group * half.queries + T::kRows - 1) / T::kRows);
     const int64_t units = half.batches * half.kv_heads * args.row_blocks;
     args.units = static_cast<unsigned>(units);
-    // Blocks of parts that a sequence does not have end at once, but they take time when they are many.
+    // Blocks for parts that a sequence does not have end at once, but take time if there are many.
     constexpr int64_t kMostBlocks = 16384;
     args.slots = static_cast<int>(std::clamp<int64_t>(kMostBlocks / units, 1, args.parts));
     constexpr size_t kBytes = sizeof(typename T::Memory);

@@ -1,4 +1,4 @@
-// A part of the keys of a few query rows, as split_half.cu's blocks have it: which rows and keys, and a warp's way
+// A part of the keys of a few query rows, for the blocks of split_half.cu: its rows and keys, and how a warp goes
 // through its tiles.
 #pragma once
 
@@ -14,18 +14,18 @@ template <class Number_, int kDim_, int kRowTiles_, int kStages_ = kDim_ == 256 
           int kBlocks_ = kDim_ == 256 ? 1 : 2>
 struct SplitTile {
     using Number = Number_;
-    static constexpr int kDim = kDim_; // smaller ones have columns of zeros
+    static constexpr int kDim = kDim_; // smaller d have columns of zeros
     static constexpr int kRowTiles = kRowTiles_;
     static constexpr int kRows = 16 * kRowTiles;
     static constexpr int kKeys = kDim == 64 ? 32 : 16;
     static constexpr int kStages = kStages_;
-    static constexpr int kBlocks = kBlocks_; // of a multiprocessor
+    static constexpr int kBlocks = kBlocks_; // per multiprocessor
 
     struct Stage {
         alignas(16) uint16_t keys[kKeys][kDim + 8];
         alignas(16) uint16_t values[kKeys][kDim + 8];
     };
-    // What the warps have for a part: with rows this far apart, stores of pairs are without bank conflicts.
+    // The warps' sums of a part: with rows this far apart, stores of pairs have no bank conflicts.
     struct Merge {
         alignas(16) float sums[kSplitWarps][kRows][kDim + 8];
         float top[kSplitWarps][kRows];
@@ -43,13 +43,13 @@ struct SplitArgs {
     float* sums;            // [row][part][kDim], rows as [batch][head][query]
     float2* tops;           // [row][part]: the largest score, the sum of the weights
     unsigned units;         // blocks of rows
-    int row_blocks;         // for a head of K and V
+    int row_blocks;         // per head of K and V
     int group;              // heads that share it
-    int parts;              // of half.keys
-    int slots;              // a block takes every so many-th part
+    int parts;              // in half.keys
+    int slots;              // a block takes every slots-th part
 };
 
-// A query row, and how many keys it sees.
+// A query row, and the number of keys it sees.
 struct SplitRow {
     int64_t batch, head, query;
     int seen;
@@ -66,12 +66,12 @@ __device__ __forceinline__ SplitRow row_at(const SplitArgs& args, int64_t batch,
     return {batch, kv_head * args.group + row / queries, query, max(seen, 0)};
 }
 
-// Rows that share a head of K and V, as one block has them.
+// Rows of a block that share a head of K and V.
 struct SplitUnit {
     int64_t batch, kv_head;
     int first; // row
     int rows;
-    int seen; // keys that the rows see at most
+    int seen; // most keys that any of the rows sees
 
     __device__ SplitUnit(const SplitArgs& args, unsigned index, int most_rows) {
         const unsigned head = index / static_cast<unsigned>(args.row_blocks);
@@ -85,7 +85,7 @@ struct SplitUnit {
     }
 };
 
-// A warp's way through its tiles of a part.
+// A warp going through its tiles of a part.
 template <class T>
 class SplitWarp {
 public:
@@ -100,7 +100,7 @@ public:
         for (int i = 0; i < 2 * T::kRowTiles; ++i) load_query(i / 2, i % 2);
     }
 
-    // The part's keys from `begin` to before `end`, through the warp's ring.
+    // Computes the part's keys from `begin` to before `end`, through the warp's ring.
     __device__ void run(typename T::Stage (&ring)[T::kStages], int begin, int end) {
 #pragma unroll
         for (int tile = 0; tile < T::kRowTiles; ++tile) {
@@ -115,9 +115,9 @@ public:
         int stage = 0;
         for (int key = first; key < end; key += kStep) {
             wait_for_copies<T::kStages - 1>();
-            __syncwarp(); // the other lanes' copies too
+            __syncwarp(); // waits for the other lanes' copies, too
             compute(ring[stage], key);
-            __syncwarp(); // all lanes have done with the tile
+            __syncwarp(); // all lanes are done with the tile
             copy(ring[stage], key + T::kStages * kStep, end);
             stage = stage + 1 == T::kStages ? 0 : stage + 1;
         }
@@ -130,8 +130,8 @@ public:
 private:
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x % kWarpSize); }
 
-    // A lane's words of a query row, as the left operand of mma.sync, and how many keys it sees from the lane's first
-    // column on.
+    // Loads a lane's words of a query row, as the left operand of mma.sync, and the number of keys it sees from the
+    // lane's first column on.
     __device__ __forceinline__ void load_query(int tile, int half) {
         const int row = tile * 16 + half * 8 + lane() / 4;
         const bool exists = row < unit_.rows;
@@ -148,7 +148,7 @@ private:
         }
     }
 
-    // A tile from `first` on; keys from `end` on are zeros.
+    // Copies a tile from `first` on; keys from `end` on are zeros.
     __device__ __forceinline__ void copy(typename T::Stage& to, int first, int end) const {
         constexpr int kPieces = T::kDim / 8;
         constexpr int kTogether = kWarpSize / kPieces; // rows

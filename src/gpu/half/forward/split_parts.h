@@ -1,8 +1,8 @@
 // How split_bf16 and split_fp16 cut the keys of a sequence into parts, which different blocks compute.
 //
-// Cuts stand at fixed positions, so that a row's bytes depend on the keys that it sees and on nothing else. The first
-// parts are short: a short sequence has enough of them to keep several multiprocessors busy. Later ones are long: a
-// long sequence has few partial sums beside its keys and values.
+// Cuts are at fixed positions, so that a row's bytes depend only on the keys that it sees. The first parts are short: a
+// short sequence has enough of them to keep several multiprocessors busy. Later ones are long: a long sequence has few
+// partial sums besides its keys and values.
 #pragma once
 
 #include "src/base/inline.h"

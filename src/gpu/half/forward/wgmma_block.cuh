@@ -1,5 +1,5 @@
-// What blocks of wgmma's kernels in half precision have in common, forward and backward: panels of rows in shared
-// memory, rings of stages, how they begin, and groups that multiply beside one that has everything copied.
+// Shared by the blocks of wgmma's kernels in half precision, forward and backward: panels of rows in shared memory,
+// rings of stages, how blocks start, and groups that multiply beside one that starts all copies.
 #pragma once
 
 #include <cuda.h>
@@ -16,10 +16,9 @@
 
 namespace hw4::gpu::half_forward {
 
-// ---- Maps by which the copy engine finds boxes of rows (cuTensorMapEncodeTiled), without linking the driver's
-// library.
+// ---- Tensor maps of boxes of rows for the copy engine (cuTensorMapEncodeTiled), without linking the driver's library.
 
-constexpr int kBoxColumns = 64; // 128 bytes, the longest row that a box can have and be swizzled
+constexpr int kBoxColumns = 64; // 128 bytes, the longest swizzled row of a box
 
 inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
     void* encode = nullptr;
@@ -30,12 +29,12 @@ inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
     return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(encode);
 }
 
-// Boxes of kBoxColumns of `rows` rows of one head; what is beyond dim or the last row is 0. In shared memory each row's
-// 16-byte pieces are swizzled as wgmma reads them.
+// Boxes of kBoxColumns columns of `rows` rows of one head; elements beyond dim or the last row are 0. In shared memory
+// each row's 16-byte pieces are swizzled as wgmma reads them.
 inline CUtensorMap tensor_map(NumberType type, const Operand& from, int64_t dim, int64_t rows, int64_t heads,
                               int64_t batches, int box_rows) {
     static const PFN_cuTensorMapEncodeTiled_v12000 encode = tensor_map_encoder();
-    // A distance that is not used still has to be one.
+    // An unused distance must be valid, too.
     const auto distance = [&](int64_t elements, int64_t count) {
         return static_cast<cuuint64_t>(2 * (count > 1 ? elements : (dim + 7) / 8 * 8));
     };
@@ -55,7 +54,7 @@ inline CUtensorMap tensor_map(NumberType type, const Operand& from, int64_t dim,
     return map;
 }
 
-// The map of an operand with the queries' rows and heads, and that of one with the keys'.
+// The map of a tensor with the queries' rows and heads, and of one with the keys'.
 inline CUtensorMap query_map(const Args& args, const Operand& from, int box_rows) {
     return tensor_map(args.type, from, args.dim, args.queries, args.heads, args.batches, box_rows);
 }
@@ -65,9 +64,9 @@ inline CUtensorMap key_map(const Args& args, const Operand& from, int box_rows) 
 
 // ---- Hopper's asynchronous matrix products of 16-bit numbers, summed up in float32
 
-// One instruction: 64 rows of A, 16 columns of them, times kColumns columns of B. begin() and add(s, a, b): both from
-// shared memory, row by row, so that 16 columns are 32 bytes of each row; begin_down() and add_down(): B's sixteen rows
-// as they are, with the columns along them; add(s, words, b): likewise, A from four words a thread.
+// One instruction: 64 rows and 16 columns of A, times kColumns columns of B. begin() and add(s, a, b): both from shared
+// memory, row by row, so that 16 columns are 32 bytes of each row; begin_down() and add_down(): B not transposed,
+// sixteen rows with the columns along them; add(s, words, b): the same, with A from four words per thread.
 template <class Number, int kColumns>
 struct Product;
 
@@ -113,8 +112,8 @@ HW4_PRODUCT(Fp16, "f16.f16", 128, 64);
 constexpr int kGroupThreads = 128;
 constexpr int kBlockBytes = 227 * 1024; // of shared memory, at most
 
-// How a block has rows of queries and of keys, or of what is like them: panels of 64 columns follow one another, rows
-// of 128 bytes each.
+// How a block stores rows of queries and of keys, or similar rows: panels of 64 columns follow one another, rows of 128
+// bytes each.
 template <int kDim, int kQueryRows, int kKeyRows>
 struct Panels {
     static constexpr int kPanels = kDim / kBoxColumns;
@@ -127,7 +126,7 @@ struct Panels {
     static_assert(kQueryBytes % 1024 == 0 && kKeyBytes % 1024 == 0, "the swizzle counts from there");
 };
 
-// Rows of a head from `row` on, the boxes of all panels. They arrive at `filled`, which expects their bytes.
+// Copies rows of a head from `row` on, the boxes of all panels. They arrive at `filled`, which expects their bytes.
 template <int kPanels, int kPanelBytes>
 __device__ __forceinline__ void copy_panels(SharedAddress to, const CUtensorMap& map, int row, int head, int batch,
                                             SharedAddress filled) {
@@ -135,13 +134,13 @@ __device__ __forceinline__ void copy_panels(SharedAddress to, const CUtensorMap&
         copy_box(to + panel * kPanelBytes, &map, panel * kBoxColumns, row, head, batch, filled);
 }
 
-// The barriers of a stage, which one thread has filled and so many arrivals release.
+// The barriers of a stage: one thread fills it, and `arrivals` arrivals release it.
 __device__ __forceinline__ void init_stage(uint64_t& filled, uint64_t& released, int arrivals) {
     init_barrier(address_of(&filled), 1);
     init_barrier(address_of(&released), arrivals);
 }
 
-// One lane of each warp arrives, once the warp has come together.
+// One lane of each warp arrives, once the warp has converged.
 __device__ __forceinline__ void arrive_by_warp(SharedAddress barrier) {
     __syncwarp();
     if (is_elected()) arrive(barrier);
@@ -154,7 +153,7 @@ __device__ __forceinline__ Memory& memory_of_block() {
     return *reinterpret_cast<Memory*>(block_memory);
 }
 
-// One thread calls it before all others begin: maps are fetched early, and the copy engine sees the barriers.
+// One thread calls it before all others begin: fetches maps early, and makes the barriers visible to the copy engine.
 template <class Memory, class... Maps>
 __device__ __forceinline__ void prepare_block(Memory& memory, const Maps&... maps) {
     (prefetch_map(&maps), ...);
@@ -163,7 +162,7 @@ __device__ __forceinline__ void prepare_block(Memory& memory, const Maps&... map
     publish_to_async();
 }
 
-// Which group the thread is in. The last, whose threads have things copied, gives registers back to the others.
+// The thread's group. The last group, which starts the copies, gives registers to the others.
 template <class T>
 __device__ __forceinline__ int begin_group() {
     const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
@@ -174,7 +173,7 @@ __device__ __forceinline__ int begin_group() {
     return group;
 }
 
-// A block for each job, or `most_blocks` that take more of them. `what` is what failed, in a message.
+// A block for each job, or `most_blocks` blocks that take several each. `what` names the launch in messages.
 template <class T, class Memory, class... Parameters>
 void launch_blocks(const char* what, void (*kernel)(Parameters...), int64_t jobs, int64_t most_blocks,
                    cudaStream_t stream, const Parameters&... parameters) {

@@ -1,24 +1,24 @@
 // wgmma_bf16, wgmma_fp16: attention in bf16 or fp16 on Hopper's tensor cores, summed up in float32.
 //
-// Idea      Scores and values are wgmma's, weights stay in registers: the first product's sums, rounded to 16 bits, are
-//           the left operand of the second. Boxes of Q, K and V arrive by the copy engine in rings of stages.
-// Who       A block a multiprocessor, which takes job after job: d to 64 three groups of 64 query rows, to 128 two, and
-//           a warp that has tiles copied. Tiles of 128 keys.
-// Memory    Q twice; 4 stages of K and of V at 64, 2 at 128: 176 and 192 KiB. 160 or 240 registers a thread, those of
-//           the copying warps given back to the others.
-// Overlap   A tile's scores with the weights of the one before, within a group; groups in turns, so that one makes
-//           weights while the tensor cores work for another; copies with all else; the ends of jobs with the next.
-// Masks     Tiles that no row of a group sees are passed over, and only those that some row sees part of are masked.
-//           Longest jobs first; what jobs have more rows than there are queries is before the first.
-// Order     Tiles from the last to the first, in each a fixed order (output_rows.cuh), whichever block does a job.
-// Limits    Dims between take as long as 64 or 128.
+// Idea      wgmma computes scores and values, and weights stay in registers: the first product's sums, rounded to 16
+//           bits, are the left operand of the second. The copy engine brings boxes of Q, K and V to rings of stages.
+// Who       One block per multiprocessor, which takes job after job: d up to 64 three groups of 64 query rows, up to
+//           128 two, and a warp that starts copies of tiles. Tiles of 128 keys.
+// Memory    Q twice; 4 stages of K and of V at 64, 2 at 128: 176 and 192 KiB. 160 or 240 registers per thread; the
+//           copying warps give theirs back to the others.
+// Overlap   A tile's scores with the weights of the previous tile, within a group; groups in turns, so that one makes
+//           weights while the tensor cores work for another; copies with everything; the ends of jobs with the next.
+// Masks     Tiles that no row of a group sees are skipped, and only those that some row sees in part are masked.
+//           Longest jobs first; the rows of jobs beyond the number of queries are before the first query.
+// Order     Tiles from the last to the first, in each a fixed order (output_rows.cuh), in any block.
+// Limits    Dims in between take as long as 64 or 128.
 // Steps     TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128: wgmma_stage 469 and
 //           513, wgmma_ring 474 and 531, wgmma_ahead 493 and 592, wgmma_bf16 490 and 581. Without turns
-//           wgmma_bf16 has the same there, and 410 for 420 with 512 heads of N = 1024, d = 64.
-// No help   Turns where a job is a block: 465 and 546 instead of wgmma_ahead's 493 and 592. Measured while tops stayed
-//           (output_rows.cuh), when the last step had 531 and 659. d = 64: two groups, 436, also with 192 keys; one
-//           power of eight by a polynomial on the other units, 508, one of four, 484. d = 128: one of eight, 637; tiles
-//           of 176 keys, 655 (causal 610 against 599).
+//           wgmma_bf16 has the same there, and 410 instead of 420 with 512 heads of N = 1024, d = 64.
+// No help   Turns with a block for each job: 465 and 546 instead of wgmma_ahead's 493 and 592. Measured while tops
+//           stayed (output_rows.cuh), when the last step had 531 and 659. d = 64: two groups, 436, also with 192 keys;
+//           one power of eight by a polynomial on the other units, 508, one of four, 484. d = 128: one of eight, 637;
+//           tiles of 176 keys, 655 (causal 610 against 599).
 #include "src/gpu/half/forward/wgmma_kernel.cuh"
 #include "src/gpu/half/kernels.h"
 

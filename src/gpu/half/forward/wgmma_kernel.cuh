@@ -1,12 +1,12 @@
 // Attention in half precision on Hopper's tensor cores.
 //
-// A block has groups of 128 threads with 64 query rows each, and one warp that has boxes of Q, K and V copied to rings
-// in shared memory. Blocks stay and take job after job; Q, K and V of the next are on their way while one ends.
+// A block has groups of 128 threads with 64 query rows each, and one warp that starts copies of boxes of Q, K and V to
+// rings in shared memory. Persistent blocks take job after job; the next job's Q, K and V are copied while one ends.
 //
 // Barriers: `filled` of a stage ends its round when the copy engine has written all its bytes, `released` when every
-// warp of every group has seen the products that read it end. The job's number travels with Q and under its barriers.
-// Which products a group begins next and which tiles it goes through is the same for all groups of a block, also where
-// its own rows see fewer tiles: it then only waits for those and releases them (skip()). So no group can wait for a
+// warp of every group has seen the end of the products that read it. The job's number is stored with Q, under its
+// barriers. All groups of a block begin the same products and go through the same tiles, even if their own rows see
+// fewer tiles: a group only waits for the tiles it does not need and releases them (skip()). So no group can wait for a
 // stage or a turn that does not come.
 #pragma once
 
@@ -21,25 +21,25 @@ namespace hw4::gpu::half_forward {
 constexpr int kGroupRows = 64;
 constexpr int kTileKeys = 128;
 
-// What a kernel does beyond copies in the background, each with the ones before: none but those; scores of the next
-// tile are multiplied while this one's become weights; groups take turns in beginning products, so that one makes
-// weights while the tensor cores are at another's.
+// What a kernel overlaps; each step includes the previous ones: only asynchronous copies; scores of the next tile are
+// multiplied while this one's become weights; groups take turns in starting products, so that one makes weights while
+// the tensor cores work for another.
 enum class Overlap { copies, scores, turns };
 
 template <int kDim_, int kGroups_, int kStages_, Overlap kOverlap_ = Overlap::turns>
 struct Variant : Panels<kDim_, kGroups_ * kGroupRows, kTileKeys> {
-    static constexpr int kDim = kDim_; // smaller ones have columns of zeros
+    static constexpr int kDim = kDim_; // smaller d have columns of zeros
     static constexpr int kGroups = kGroups_;
     static constexpr int kStages = kStages_; // of keys, and of values
     static constexpr Overlap kOverlap = kOverlap_;
     static constexpr int kKeys = kTileKeys;
     static constexpr int kRows = kGroups * kGroupRows;
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
-    static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize; // that release stages
-    // Registers of a thread, when the copying ones have given theirs back: 64 K in all.
+    static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize; // warps that release stages
+    // Registers of a thread, after the copying threads gave theirs back: 64 K in all.
     static constexpr int kCopierRegisters = kGroups == 3 ? 32 : 24;
     static constexpr int kGroupRegisters = kGroups == 3 ? 160 : 240;
-    // The next job's are on their way while one's are used, where there is room.
+    // The next job's queries are copied while this one's are used, if there is space.
     static constexpr int kQueryStages = 2 * (Variant::kQueryBytes + kStages * Variant::kKeyBytes) < kBlockBytes ? 2 : 1;
 };
 
@@ -54,7 +54,7 @@ struct BlockMemory {
     uint64_t keys_released[T::kStages];
     uint64_t values_filled[T::kStages];
     uint64_t values_released[T::kStages];
-    uint32_t job[T::kQueryStages]; // after the last, a number that is no job's
+    uint32_t job[T::kQueryStages]; // after the last job, a number without a job
 
     __device__ void init_barriers() {
         for (int i = 0; i < T::kQueryStages; ++i) init_stage(queries_filled[i], queries_released[i], T::kWarps);
@@ -65,7 +65,7 @@ struct BlockMemory {
     }
 };
 
-// Where things are in a block's shared memory.
+// The addresses of things in a block's shared memory.
 template <class T>
 struct Addresses {
     using Memory = BlockMemory<T>;
@@ -106,8 +106,8 @@ private:
     }
 };
 
-// Jobs one after the other, as a block gets them: its own number first, then every so many-th or, where there is a
-// counter, the next that no block has taken.
+// The jobs of a block, one after the other: first its own number, then with a stride or, if there is a counter, the
+// next that no block has taken.
 struct JobNumbers {
     uint32_t jobs;
     unsigned* counter;
@@ -119,7 +119,7 @@ struct JobNumbers {
     }
 };
 
-// What one thread does: it has everything copied, in the order in which it is waited for.
+// One thread starts all copies, in the order in which they are waited for.
 template <class T>
 class Copier {
 public:
@@ -130,7 +130,7 @@ public:
     __device__ void run() {
         JobNumbers numbers{args_.work.jobs, args_.counter};
         while (numbers.now < numbers.jobs) {
-            const uint32_t next = numbers.next(); // asked for early: the answer takes its time
+            const uint32_t next = numbers.next(); // requested early: the answer takes time
             copy_job(numbers.now);
             numbers.now = next;
         }
@@ -165,7 +165,7 @@ private:
         if (tiles > 0) copy_values(0, kv_head, batch);
     }
 
-    // A barrier that was not used yet passes for one that has just ended its round.
+    // A barrier that was not used yet counts as one that has just ended its round.
     __device__ void copy_queries(uint32_t number, bool needed, int first, int head, int batch) {
         const SharedAddress filled = at_.queries_filled(q_turn_.stage);
         wait_for_phase(at_.queries_released(q_turn_.stage), static_cast<int>(q_turn_.phase ^ 1));
@@ -194,7 +194,7 @@ private:
     }
 };
 
-// What a group does with its rows.
+// The work of a group on its rows.
 template <class Number, class T>
 class Group {
 public:
@@ -204,7 +204,7 @@ public:
           k_(RowDescriptor::at(memory.keys[0])), v_(ColumnDescriptor::at(memory.values[0])) {}
 
     __device__ void run() {
-        if (kTurns && group_ == T::kGroups - 1) pass_turn(); // the first group has the first
+        if (kTurns && group_ == T::kGroups - 1) pass_turn(); // the first group has the first turn
         for (;; q_turn_ = q_turn_.plus<T::kQueryStages>(1)) {
             wait_for_phase(at_.queries_filled(q_turn_.stage), static_cast<int>(q_turn_.phase));
             const uint32_t number = uniform(memory_.job[q_turn_.stage]);
@@ -215,8 +215,8 @@ public:
 
 private:
     static constexpr bool kTurns = T::kOverlap == Overlap::turns;
-    static constexpr int kSteps = T::kKeys / 16;                          // of the second product
-    using RowDescriptor = PlaneDescriptor<T::kRowBytes>;                  // what is multiplied is along rows
+    static constexpr int kSteps = T::kKeys / 16;                          // in the second product
+    using RowDescriptor = PlaneDescriptor<T::kRowBytes>;                  // the product runs along rows
     using ColumnDescriptor = PlaneDescriptor<T::kRowBytes, T::kKeyPanel>; // down the columns
 
     const BlockMemory<T>& memory_;
@@ -237,7 +237,7 @@ private:
         const int first = job.first + group_ * kGroupRows;
         const int tiles = args_.view.template tiles<T::kKeys>(job.first, job.first + T::kRows);
         const int own = args_.view.template tiles<T::kKeys>(first, first + kGroupRows);
-        const int whole = args_.view.of(first) / T::kKeys; // that all rows see all of
+        const int whole = args_.view.of(first) / T::kKeys; // tiles that all rows see whole
         const int row = first + static_cast<int>(threadIdx.x % kGroupThreads / kWarpSize * 16 + threadIdx.x % 32 / 4);
         const int column = static_cast<int>(2 * (threadIdx.x % 4));
         const int seen[2] = {args_.view.of(row) - column, args_.view.of(row + 8) - column};
@@ -279,8 +279,8 @@ private:
         arrive_by_warp(at_.queries_released(q_turn_.stage));
     }
 
-    // Scores of a tile are multiplied before the values of the one before it, and become weights while those are. The
-    // wait for the next keys keeps the compiler from moving the wait for the values up among the weights.
+    // Multiplies a tile's scores before the values of the previous tile, and turns them into weights during the latter.
+    // The wait for the next keys keeps the compiler from moving the wait for the values up among the weights.
     template <class Hide>
     __device__ __forceinline__ void attend_ahead(RunningRows& rows, int tiles, const Hide& hide) {
         float factor[2];
@@ -290,7 +290,7 @@ private:
         pin(s_);
         release_keys();
         hide(tiles - 1);
-        rows.weigh(s_, args_.log2_scale, factor); // no values to be multiplied by the factor yet
+        rows.weigh(s_, args_.log2_scale, factor); // there are no values yet to multiply by the factor
         pack_weights<Number>(p_, s_);
         if (tiles > 1) wait_for_keys();
         for (int tile = tiles - 2; tile >= 0; --tile) {
@@ -303,7 +303,7 @@ private:
             pin(s_);
             release_keys();
             hide(tile);
-            // Sums are never negative, which the compiler does not know: it adds them up before the vote, among the
+            // Sums are never negative, which the compiler does not know: so it adds them up before the vote, among the
             // powers, and not after the waits.
             const bool changed = rows.weigh(s_, args_.log2_scale, factor) || __fadd_rn(rows.sum[0], rows.sum[1]) < 0;
             const bool raised = __any_sync(kAllLanes, changed);
@@ -318,8 +318,8 @@ private:
         end_values();
     }
 
-    // Tiles of the block that this group's rows see nothing of; the turns that the other groups take with them, too.
-    // With a group's first tile there is none.
+    // Skips tiles of the block that this group's rows see nothing of, with their turns; a group's first tile has no
+    // turn.
     __device__ __forceinline__ void skip(int tiles, int own) {
 #pragma unroll 1
         for (int tile = tiles - 1; tile >= own; --tile) {
@@ -368,7 +368,7 @@ private:
     __device__ __forceinline__ void end_values() {
         wait_for_products<0>();
         pin(o_);
-        pin_weights(); // which are read until now
+        pin_weights(); // the products read them until now
         release_values();
     }
 
@@ -386,7 +386,7 @@ private:
         v_turn_ = v_turn_.plus<T::kStages>(1);
     }
 
-    // A group's turn comes when the group before it has begun its products.
+    // A group's turn comes when the group before it has started its products.
     __device__ __forceinline__ void take_turn() const {
         if constexpr (kTurns) wait_for_other_group(1 + group_);
     }
@@ -414,7 +414,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 #endif
 }
 
-// One block a multiprocessor, or fewer.
+// At most one block per multiprocessor.
 template <class Number, class T>
 void launch_half_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
     KernelArgs kernel_args(args, T::kRows, kGroupRows);

@@ -1,8 +1,8 @@
-// wgmma_stage, wgmma_ring, wgmma_ahead: the steps to wgmma_bf16, each with the ones before.
+// wgmma_stage, wgmma_ring, wgmma_ahead: the steps to wgmma_bf16; each includes the previous ones.
 //
 // Idea      One stage of keys and one of values; several; scores of the next tile while this one's become weights. A
 //           block for each job.
-// Limits    A multiprocessor has one block, so that nothing overlaps with its beginning and its end.
+// Limits    A multiprocessor has one block, so nothing overlaps with its beginning and its end.
 #include <limits>
 
 #include "src/gpu/half/forward/wgmma_kernel.cuh"
