@@ -1,4 +1,4 @@
-// Memory that begins at a cache line.
+// Memory aligned to a cache line.
 #pragma once
 
 #include <cstdlib>

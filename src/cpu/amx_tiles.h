@@ -1,4 +1,4 @@
-// The tiles of x86's matrix unit (AMX), for the files that are built with -mamx-tile.
+// The tiles of x86's matrix unit (AMX), for the files compiled with -mamx-tile.
 #pragma once
 
 #include <cpuid.h>
@@ -13,7 +13,7 @@
 
 namespace hw4::cpu {
 
-// All tiles 16 x 64 bytes, while it exists.
+// While it exists, all tiles have 16 x 64 bytes.
 struct TileSession {
     struct alignas(64) Configuration {
         uint8_t palette = 1;
@@ -39,14 +39,14 @@ constexpr unsigned kTiles = 1u << 24;
 constexpr unsigned kTilesOfBytes = 1u << 25;
 constexpr unsigned kTilesOfBf16 = 1u << 22;
 
-// Linux gives the tiles' state to processes that ask for it.
+// Linux gives the tiles' state only to processes that ask for it.
 HW4_INLINE bool tiles_permitted() {
     constexpr long kAskForState = 0x1023; // ARCH_REQ_XCOMP_PERM
     constexpr long kTileData = 18;
     return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
 }
 
-// Whether this processor has tiles and these products of them, and the process may use them.
+// Whether this processor has tiles and the instructions for these products, and the process may use them.
 HW4_INLINE bool has_tiles(unsigned products) {
     unsigned a = 0;
     unsigned b = 0;

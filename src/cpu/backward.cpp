@@ -13,26 +13,26 @@ namespace hw4::cpu {
 namespace {
 
 constexpr int64_t kPairBytes = 2 * sizeof(float);         // P and dS
-constexpr int64_t kPairBytesOfThread = int64_t{17} << 19; // a few times its share of the last cache
+constexpr int64_t kPairBytesOfThread = int64_t{17} << 19; // a few times the thread's part of the last-level cache
 constexpr int64_t kMostPairBytes = int64_t{1} << 30;      // unless a segment of rows is more
-constexpr int64_t kPackingTime = 18;                      // of the keys for a block; 1: a product of one row
+constexpr int64_t kPackingTime = 18; // cost of packing the keys for a block; the unit is a product of one row
 constexpr int64_t kFloatsOfLine = kCacheLine / sizeof(float);
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 int64_t whole_parts(int64_t whole, int64_t part) { return parts(whole, part) * part; }
 
-// How the work is cut: each head of queries into slabs of rows, and the slabs of all heads into rounds, whose pairs are
-// in memory at the same time. A round is some heads of keys with all their slabs; where there is no memory for that,
-// some slabs of one head. Whatever the number of batches, but for fewer heads in a round.
+// The division of the work: each head of queries into slabs of rows, and the slabs of all heads into rounds. The pairs
+// of a round are in memory at the same time. A round is some heads of keys with all their slabs or, if there is no
+// memory for that, some slabs of one head. Only few batches change this: they make a round smaller.
 struct Cut {
     int64_t heads;       // of keys, in all batches
     int64_t padded_keys; // whole panels
     int64_t slab_rows;   // whole segments, or all rows of a head
     int64_t slabs;       // of a head of queries
-    int64_t head_jobs;   // slabs that a head of keys has to do with
+    int64_t head_jobs;   // slabs of all heads of queries that share a head of keys
     int64_t round_jobs;
     int64_t rounds;
-    int64_t block_rows; // that a thread takes at a time
+    int64_t block_rows; // rows that a thread takes at a time
 
     Cut(const BackwardKernel& kernel, const Problem& problem, const AskedGradients& asked, int threads)
         : heads(problem.batches * problem.kv_heads), padded_keys(whole_parts(asked.keys, kernel.panel_keys)),
@@ -67,7 +67,7 @@ private:
     int64_t row_bytes() const { return padded_keys * kPairBytes; }
     int64_t head_rounds() const { return parts(head_jobs, round_jobs); }
 
-    // Bytes for pairs: of long rows as many as two blocks for each thread are.
+    // Bytes for pairs: for long rows, as many as two blocks per thread need.
     int64_t memory(int threads) const {
         const int64_t two_blocks_each = int64_t{2} * threads * kSegmentRows * row_bytes();
         return std::max(kPairBytesOfThread * threads, std::min(two_blocks_each, kMostPairBytes));
@@ -75,10 +75,10 @@ private:
 
     struct Block {
         int64_t rows;
-        int64_t time; // until the threads have done all
+        int64_t time; // until the threads have finished all blocks
     };
 
-    // The one by which they have soonest. Of its three products dQ is by whole panels of rows.
+    // The block size with the shortest time. Of the three products, dQ takes whole panels of rows.
     static Block best_block(int64_t jobs, int64_t slab_rows, int64_t panel_rows, int threads) {
         const auto of_rows = [&](int64_t rows) {
             const int64_t each = 2 * rows + whole_parts(rows, panel_rows) + kPackingTime;
@@ -90,8 +90,8 @@ private:
         return best;
     }
 
-    // All rows of a head of queries, where there is memory for their pairs; otherwise a few slabs more than need
-    // be where the threads then end together.
+    // All rows of a head of queries, if there is memory for their pairs; otherwise a few more slabs than necessary, if
+    // the threads then finish together.
     static int64_t best_slab(int64_t queries, int64_t most_rows, int64_t panel_rows, int threads) {
         const int64_t least = parts(queries, std::max<int64_t>(most_rows / kSegmentRows, 1) * kSegmentRows);
         const auto rows_of = [&](int64_t slabs) { return whole_parts(parts(queries, slabs), kSegmentRows); };
@@ -109,8 +109,8 @@ private:
 struct Scratch {
     RowStatistics* statistics; // [unit][query]
     float* pairs;              // [job of the round][P, dS]
-    float* sums;               // [block of keys][columns]; none where a head's are done in one round
-    float* out;                // forward's O, [unit][query], where no dQ takes its place; else none
+    float* sums;               // [block of keys][columns]; none if the heads are finished within one round
+    float* out;                // forward's O, [unit][query], if no dQ takes its place; else none
     size_t bytes;
 
     Scratch(void* base, const Cut& cut, const BackwardKernel& kernel, const Problem& problem,
@@ -131,7 +131,7 @@ struct Scratch {
     }
 };
 
-// Tasks that threads take one at a time. Nobody goes on to the next phase before all are done.
+// Tasks that threads take one at a time. No thread goes on to the next phase before all tasks are done.
 class Phase {
 public:
     void set(int64_t tasks) {
@@ -155,7 +155,7 @@ private:
     Gate done_;
 };
 
-// What follows forward, which has left O in the place of dQ, and the statistics.
+// The work after forward, which has left O in the place of dQ, and the statistics.
 class GradientWork {
 public:
     GradientWork(const BackwardKernel& kernel, const Launch& launch, const AskedGradients& asked)
@@ -213,7 +213,7 @@ private:
         return static_cast<const float*>(launch_.in[index].at(batch, head, row));
     }
 
-    // Of a round; heads of keys, counted through all batches.
+    // The jobs and heads of a round; heads of keys, counted through all batches.
     int64_t jobs(int64_t round) const { return cut_.end_job(round) - cut_.first_job(round); }
     int64_t first_head(int64_t round) const { return cut_.first_job(round) / cut_.head_jobs; }
     int64_t heads(int64_t round) const { return parts(cut_.end_job(round), cut_.head_jobs) - first_head(round); }
@@ -243,7 +243,7 @@ private:
                 Pairs{p, p + cut_.slab_floats(), cut_.slab_rows * kernel_.panel_keys}};
     }
 
-    // Of the blocks of a round the last come first, as in forward: under the causal mask they are the most work.
+    // The last blocks of a round come first, as in forward: under the causal mask they are the most work.
     void take_rows(int64_t round, int64_t task, float* workspace) const {
         const int64_t block = jobs(round) * row_blocks_ - 1 - task;
         const Slab slab = slab_of(round, cut_.first_job(round) + block / row_blocks_);
@@ -264,7 +264,7 @@ private:
         if (asked_.gives_dq) launch_.done(rows);
     }
 
-    // The first keys come first: under the causal mask most rows see them. `sums` is for heads that are done in a
+    // The first keys come first: under the causal mask most rows see them. `sums` is for heads that are finished in one
     // round.
     void take_keys(int64_t round, int64_t task, float* sums, float* workspace) const {
         const int64_t head = first_head(round) + task % heads(round);
@@ -276,7 +276,7 @@ private:
         const int64_t kv_head = head % problem_.kv_heads;
         const int64_t pair = first_key * cut_.slab_rows;
         if (cut_.splits_heads()) sums = scratch_.sums + part * static_cast<int64_t>(sum_floats_);
-        const int64_t first = head * cut_.head_jobs; // of its jobs
+        const int64_t first = head * cut_.head_jobs; // of the head's jobs
         const int64_t end = first + cut_.head_jobs;
         for (int64_t job = std::max(first, cut_.first_job(round)); job < std::min(end, cut_.end_job(round)); ++job) {
             const Slab slab = slab_of(round, job);
@@ -300,15 +300,15 @@ private:
     const Scratch scratch_;
     const Scale scale_;
     const float gradient_scale_;
-    const int64_t row_blocks_;   // of a slab
+    const int64_t row_blocks_;   // in a slab
     const int64_t column_parts_; // of a row
-    const int64_t key_tasks_;    // of a head of keys
-    const size_t sum_floats_;    // of one
-    const Tensor dk_;            // of the block; none where they are not asked for
+    const int64_t key_tasks_;    // for a head of keys
+    const size_t sum_floats_;    // for one task
+    const Tensor dk_;            // dK of the block; none if it is not wanted
     const Tensor dv_;
 };
 
-// Forward on the same operands, before anything else: O stands where dQ will.
+// Forward on the same tensors, before anything else: O goes to the place of dQ.
 void launch_forward(const Kernel& kernel, const Launch& launch, const Tensor& out, RowStatistics* statistics) {
     Launch forward = launch;
     forward.problem.operation = &kForward;
@@ -319,7 +319,7 @@ void launch_forward(const Kernel& kernel, const Launch& launch, const Tensor& ou
     launch_blocks(kernel, forward);
 }
 
-// What a forward that was done before has left, to where this one's would be.
+// Copies the O and statistics of an earlier forward pass to where launch_forward() would put them.
 void bring_forward(const Launch& whole, const AskedGradients& asked, const Tensor& out, RowStatistics* statistics) {
     const Problem& problem = whole.problem;
     const int64_t first = asked.unseeing_rows;
@@ -333,7 +333,7 @@ void bring_forward(const Launch& whole, const AskedGradients& asked, const Tenso
     }
 }
 
-// The launch without the rows that do not count.
+// The launch without the rows that form no pairs.
 Launch of_rows(const Launch& launch, const AskedGradients& asked) {
     Launch seeing = launch;
     seeing.problem = asked.of_rows(launch.problem);

@@ -1,6 +1,6 @@
-// Backward attention in two steps, which threads take by blocks: first P and dS of some query rows and all keys, with
-// dQ on the way, then dK and dV of some keys from what the first has left in memory. One algorithm, compiled once for
-// each kind of vector unit, as forward's (block_kernel.h).
+// Backward attention in two steps, which threads take by blocks: first P and dS of some query rows and all keys, and
+// their dQ; then dK and dV of some keys, from the P and dS that the first step left in memory. One algorithm, compiled
+// once for each kind of vector unit, like forward (block_kernel.h).
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace hw4::cpu {
 
-// Of rows of one head of queries, counted from 0: the first of them sees so many keys, under the causal mask perhaps
-// less than none, and each row one more than the row before.
+// For rows of one head of queries, counted from 0: the first row sees `first_sees` keys, under the causal mask possibly
+// fewer than 0, and each row sees one more than the row before.
 struct VisibleKeys {
     int64_t first_sees = 0;
     int64_t keys = 0;
@@ -24,9 +24,9 @@ struct VisibleKeys {
     HW4_INLINE VisibleKeys from(int64_t row) const { return {first_sees + row, keys}; }
 };
 
-// P and dS of some query rows: for each panel of keys [row][key of the panel], panels `stride` floats apart. Of keys
-// and rows that do not exist, or that a mask hides, both are 0, or the panel is left out: where not even the last row
-// of a segment sees its first key. There is room for whole kPairRows of rows.
+// P and dS of some query rows: [row][key of the panel] for each panel of keys, panels `stride` floats apart. For keys
+// and rows that do not exist or are masked, both are 0; or the panel is left out, if not even the last row of a segment
+// sees its first key. There is room for a multiple of kPairRows rows.
 struct Pairs {
     float* p = nullptr;
     float* ds = nullptr;
@@ -36,10 +36,10 @@ struct Pairs {
 // Rows of one head of queries, whole segments but for the last.
 struct GradientRows {
     const float* q = nullptr;    // [rows][dim], the block's first row
-    const float* dout = nullptr; // likewise
+    const float* dout = nullptr; // [rows][dim], the same rows
     const float* k = nullptr;    // [keys][dim]
     const float* v = nullptr;    // [keys][dim]
-    float* dq = nullptr;         // [rows][dim]; first it holds forward's O, and that to the end without `sums`
+    float* dq = nullptr;         // [rows][dim]; first holds forward's O, and keeps it without `sums`
     const RowStatistics* statistics = nullptr;
     int64_t rows = 0; // <= kGradientRows
     int64_t keys = 0;
@@ -51,38 +51,38 @@ struct GradientRows {
     bool sums = true; // false: only the pairs are wanted
 };
 
-// Some keys of one head of keys and values in some columns, and rows of one head of queries whose pairs are in memory.
+// Some keys of one head of keys and values in some columns, and rows of one head of queries with pairs in memory.
 struct GradientKeys {
     const float* q = nullptr;    // [rows][dim], the first of these rows
-    const float* dout = nullptr; // likewise
+    const float* dout = nullptr; // [rows][dim], the same rows
     float* dk = nullptr;         // [keys][dim], the first of these keys
     float* dv = nullptr;
-    int64_t first_row = 0; // of these rows in their head, whole segments before it
+    int64_t first_row = 0; // of these rows in their head; a multiple of a segment
     int64_t rows = 0;
-    int64_t first_key = 0;    // whole panels before it
+    int64_t first_key = 0;    // a multiple of a panel
     int64_t keys = 0;         // <= kGradientKeys
-    int64_t first_column = 0; // a multiple of kGradientColumns; so many, or those that there are
+    int64_t first_column = 0; // a multiple of kGradientColumns; the block has so many columns, or the rest
     int64_t dim = 0;
     float gradient_scale = 0;
     VisibleKeys sight{};
     Pairs pairs{};         // from the first of these keys on
     float* sums = nullptr; // of these keys and columns, kept between calls for the same ones
-    bool starts = false;   // the first rows of all: nothing is in `sums`
+    bool starts = false;   // the first rows: nothing is in `sums` yet
     bool ends_head = false;
-    bool ends = false; // the last rows of all: dK and dV are due
+    bool ends = false; // the last rows: dK and dV are written
 };
 
 constexpr int64_t kPairRows = 8;
 constexpr int64_t kGradientRows = 192;    // three segments; every panel's width divides it
-constexpr int64_t kGradientKeys = 48;     // and this
-constexpr int64_t kGradientColumns = 256; // that are packed and summed at a time, so that they stay in the cache
+constexpr int64_t kGradientKeys = 48;     // every panel's width divides this, too
+constexpr int64_t kGradientColumns = 256; // packed and summed at a time, so that they stay in the cache
 
 struct BackwardKernel {
     const BlockKernel& (*forward)() = nullptr; // of the same vector unit
-    int64_t panel_keys = 0;                    // neighbours in Pairs
-    // Of a workspace of either step, which is aligned to 64 bytes; its content does not matter.
+    int64_t panel_keys = 0;                    // contiguous in Pairs
+    // Floats of the workspace of either step, which is aligned to 64 bytes and may have any content.
     size_t (*workspace_floats)(int64_t rows, int64_t dim) = nullptr;
-    size_t (*sum_floats)(int64_t dim) = nullptr; // of GradientKeys::sums, aligned likewise
+    size_t (*sum_floats)(int64_t dim) = nullptr; // of GradientKeys::sums, also aligned
     void (*take_rows)(const GradientRows& block, float* workspace) = nullptr;
     void (*take_keys)(const GradientKeys& block, float* workspace) = nullptr;
 };

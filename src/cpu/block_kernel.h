@@ -1,6 +1,6 @@
-// Forward attention by blocks of query rows, which threads take one at a time: for each contract one algorithm,
-// compiled once for each kind of vector unit. Those files include nothing that could lend code for their vector unit to
-// others.
+// Forward attention by blocks of query rows, which threads take one at a time: one algorithm for each contract,
+// compiled once for each kind of vector unit. These files include no function that the linker could merge with one of a
+// file for other processors.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace hw4::cpu {
 
-// A block of query rows of one unit: the piece of work that one thread takes at a time.
+// A block of query rows of one unit: the work that a thread takes at a time.
 struct RowBlock {
     const void* q = nullptr; // [rows][dim], the block's first row
     const void* k = nullptr; // [keys][dim]
@@ -24,13 +24,13 @@ struct RowBlock {
     int64_t keys = 0;
     int64_t dim = 0;
     Scale scale{};
-    const void* prepared = nullptr; // what prepare() has made of all these keys; null for kernels without one
-    // How many keys the first row sees, at least one. Under the causal mask each row sees one more than the row before,
-    // as far as there are keys; without a mask all see all.
+    const void* prepared = nullptr; // the result of prepare() for all these keys; null for kernels without prepare()
+    // The number of keys that the first row sees, at least one. Under the causal mask each row sees one more than the
+    // row before, up to all keys; without a mask all rows see all keys.
     int64_t first_sees = keys;
-    RowStatistics* statistics = nullptr; // [rows]; null: nobody asks for them
+    RowStatistics* statistics = nullptr; // [rows]; null: not wanted
     Element element = Element::float32;  // of q, k, v and out
-    int64_t window = kNoWindow;          // a row sees the last so many of its keys; for kernels that take windows
+    int64_t window = kNoWindow;          // a row sees only the last `window` of its keys; for kernels that take windows
 
     HW4_INLINE int64_t sees(int64_t row) const { return first_sees + row < keys ? first_sees + row : keys; }
     // The first key that the row sees.
@@ -48,7 +48,7 @@ struct KeyTiles {
     Element element = Element::float32;
 };
 
-// Numbers from `first` on as floats: where they are, or widened into `room`.
+// Numbers from `first` on as floats: in place, or widened into `room`.
 HW4_INLINE const float* as_floats(Element element, const void* numbers, int64_t first, int64_t count, float* room) {
     if (element == Element::float32) return static_cast<const float*>(numbers) + first;
     widen(element, static_cast<const uint16_t*>(numbers) + first, static_cast<size_t>(count), room);
@@ -58,56 +58,56 @@ HW4_INLINE const float* as_floats(Element element, const void* numbers, int64_t 
 inline constexpr Element kFloat32Only[] = {Element::float32};
 inline constexpr Element kBf16AndFloat32[] = {Element::bf16, Element::float32};
 
-// Threads that divide the keys of a block (by_keys.cpp) take parts of so many, counted from a segment's first key.
+// Threads that divide the keys of a block (by_keys.cpp) take parts of this size, counted from a segment's first key.
 constexpr int64_t kPartKeys = 512;
 constexpr int64_t kPartTiles = kPartKeys / kKeyTile;
 constexpr int64_t kPartSegments = kPartKeys / kSegmentKeys;
 
-// What a part of the keys gives a row, but for the sums of its segments.
+// The results of a part of the keys for a row, except the sums of its segments.
 struct RowPart {
     Reference start;              // before the part
     Reference end;                // after it
-    float largest[kPartTiles];    // scores, of each tile
-    float raised[kPartTiles];     // what running sums are multiplied by before the tile's shares are added
-    float rescale[kPartSegments]; // what totals are multiplied by before the segment's sums are added
+    float largest[kPartTiles];    // the largest score of each tile
+    float raised[kPartTiles];     // factors of the running sums before the tile's shares are added
+    float rescale[kPartSegments]; // factors of the totals before the segment's sums are added
     float shares[kPartTiles][kSumLanes];
 };
 
 struct BlockKernel {
     bool (*supported)() = nullptr; // by this processor
     int64_t block_rows = 0;
-    size_t (*workspace_floats)(int64_t rows, int64_t dim) = nullptr; // for blocks of up to so many rows
+    size_t (*workspace_floats)(int64_t rows, int64_t dim) = nullptr; // for blocks of up to `rows` rows
     // `workspace` is aligned to 64 bytes and holds workspace_floats() for the block; its content does not matter.
     void (*attend)(const RowBlock& block, float* workspace) = nullptr;
 
     // One part of the keys, from `first_key` on, with the references that `rows` begin with: fills in the rest of
-    // `rows` [rows], and `sums` [segment][rows][dim] of the segments that begin before the last key that a row sees.
+    // `rows` [rows], and `sums` [segment][rows][dim] for the segments that begin before the last key that a row sees.
     // Null: the kernel does not divide keys.
     void (*attend_part)(const RowBlock& block, int64_t first_key, RowPart* rows, float* sums,
                         float* workspace) = nullptr;
 
     int64_t most_dim = 0;                  // 0: any
-    List<Element> elements = kFloat32Only; // that it takes
+    List<Element> elements = kFloat32Only; // that the kernel takes
 
-    // For kernels that want K and V of a head in another form, made once; 0 and null for the others.
-    int64_t prepared_keys = 0; // a tile of K and V, the least piece that is prepared
+    // For kernels that need K and V of a head in another form, made once; 0 and null for other kernels.
+    int64_t prepared_keys = 0; // keys of a tile of K and V, the smallest piece to prepare
     size_t (*prepared_bytes)(int64_t keys, int64_t dim) = nullptr;
-    // Makes that form of some tiles in `prepared`, which is aligned to 64 bytes, holds prepared_bytes(keys, dim) and
-    // starts with any content. Called for every tile once, by several threads at the same time, in any order, and
-    // returned from for all of them before attend() sees the keys. Like attend(), it must not throw.
+    // Writes this form of some tiles into `prepared`, which is aligned to 64 bytes, holds prepared_bytes(keys, dim) and
+    // may have any content before. Called once for every tile, by several threads at the same time and in any order;
+    // all calls have returned before attend() gets the keys. Like attend(), it must not throw.
     void (*prepare)(const KeyTiles& tiles, void* prepared) = nullptr;
 
     int64_t tiles_of(int64_t keys) const { return prepared_keys == 0 ? 0 : (keys + prepared_keys - 1) / prepared_keys; }
 };
 
-// Compilers load nothing across this. Where they may, they load all operands of a panel's step as early as they can,
-// run out of registers and keep sums in memory.
+// The compiler moves no load across this. Otherwise it loads all inputs of a panel's step as early as it can, runs out
+// of registers and keeps sums in memory.
 HW4_INLINE void keep_order() { asm volatile("" ::: "memory"); }
 
 constexpr int64_t kMostTurnedColumns = 1024;
 
-// out[first + row][x] = columns[x][row], rounded to the block's element, of columns `stride` apart. A machine V brings
-// transpose4, of 4 x 4 numbers.
+// out[first + row][x] = columns[x][row], rounded to the block's element; columns are `stride` apart. A vector type V
+// brings transpose4, for 4 x 4 numbers.
 template <class V>
 HW4_INLINE void store_turned(const float* columns, int64_t stride, const RowBlock& block, int64_t first, int64_t rows) {
     const int64_t dim = block.dim;
@@ -125,7 +125,7 @@ HW4_INLINE void store_turned(const float* columns, int64_t stride, const RowBloc
     }
 }
 
-// One a file of f32/ and of half/, and two of fixed/.
+// One for each file of f32/ and of half/, and two for each of fixed/.
 const BlockKernel& f32_generic_blocks();
 const BlockKernel& fixed_generic_blocks();
 const BlockKernel& fixed16_generic_blocks();

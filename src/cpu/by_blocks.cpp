@@ -13,10 +13,10 @@
 namespace hw4::cpu {
 namespace {
 
-constexpr int64_t kManyHeads = 8;  // of keys, a thread
-constexpr int64_t kManyBlocks = 2; // a thread: the long ones among them fill the threads once
+constexpr int64_t kManyHeads = 8;  // of keys, per thread
+constexpr int64_t kManyBlocks = 2; // per thread: the long blocks among them occupy the threads once
 
-// What is prepared of one head's keys, for one after the other in the same memory.
+// Bytes of one head's prepared keys; those of several heads are adjacent.
 size_t prepared_stride(const BlockKernel& blocks, const Problem& problem) {
     if (blocks.prepare == nullptr) return 0;
     return (blocks.prepared_bytes(problem.keys, problem.dim) + kCacheLine - 1) / kCacheLine * kCacheLine;
@@ -24,10 +24,10 @@ size_t prepared_stride(const BlockKernel& blocks, const Problem& problem) {
 
 int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
-// The heads of one launch: each head of keys and values, with its group of heads of queries. A kernel that prepares:
-// with many of them, or such small ones that a block of rows is all there is to one, each thread takes whole ones and
-// prepares them one after the other in the same memory, which stays in its cache. With few, all threads prepare all of
-// them first, tile by tile, so that a single one keeps all threads busy.
+// The heads of one launch: each head of keys and values, with its group of heads of queries. For kernels that prepare:
+// with many heads, or heads of only one block of rows, each thread takes whole heads and prepares one after the other
+// in the same memory, which stays in its cache. With few heads, all threads first prepare all of them, tile by tile, so
+// that even a single head keeps all threads busy.
 class HeadWork {
 public:
     HeadWork(const BlockKernel& kernel, const Launch& launch)
@@ -55,7 +55,7 @@ public:
         });
     }
 
-    // Of the memory for what is prepared, in a launch of so many heads or fewer.
+    // The number of prepared heads that scratch memory holds, in a launch of up to `heads` heads.
     static int64_t rooms(int64_t heads, int threads) { return std::min(heads, kManyHeads * threads); }
 
 private:
@@ -76,7 +76,7 @@ private:
         attend_by_keys(kernel_, blocks, launch_);
     }
 
-    // Returns when all are prepared, by whomever.
+    // Returns when all tiles are prepared, by any thread.
     void prepare_tiles() {
         for (int64_t tile = 0; (tile = next_tile_.fetch_add(1)) < heads_ * tiles_;) {
             const int64_t head = tile / tiles_;
@@ -86,7 +86,7 @@ private:
         all_prepared_.wait();
     }
 
-    // Head after head or, under a mask, some at a time, so that their long blocks come before their short ones.
+    // Head after head or, under a mask, some heads at a time, so that their long blocks come before their short ones.
     void take_blocks(float* workspace) {
         const int64_t together = problem_.mask == Mask::none ? 1 : parts(kManyBlocks * launch_.threads, blocks_);
         for (int64_t block = 0; (block = next_block_.fetch_add(1)) < heads_ * blocks_;) {
@@ -112,9 +112,9 @@ private:
         launch_.done(rows.rows);
     }
 
-    // The rows of a block that see a key, none where no row does. Those that see none get their output. Under a mask
-    // the last rows of all heads of queries come first: they are the most work, and little is left when the threads end
-    // one after the other. Without one the last block, which may be a small one, comes last.
+    // The rows of a block that see a key, possibly none. Writes the output of rows that see none. Under a mask the last
+    // rows of all heads of queries come first: they are the most work, and little is left when the threads end one
+    // after the other. Without a mask the last block, which may be small, comes last.
     RowBlock seeing_rows(int64_t head, int64_t block, const void* prepared) const {
         const int64_t batch = head / problem_.kv_heads;
         const int64_t query_head = head % problem_.kv_heads * group_ + block % group_;
@@ -152,12 +152,12 @@ private:
         return launch_.in[2].at(head / problem_.kv_heads, head % problem_.kv_heads);
     }
 
-    // Of a head of queries, counted through all batches. Null where nobody asks for them.
+    // The statistics of a head of queries, counted through all batches. Null if they are not wanted.
     RowStatistics* statistics_of(int64_t unit) const {
         return launch_.statistics == nullptr ? nullptr : launch_.statistics + unit * problem_.queries;
     }
 
-    // For what is prepared: of a head, or by a worker. Null where nothing is.
+    // The memory for the prepared keys of a head, or of the head that a thread works on. Null if nothing is prepared.
     void* room(int64_t index) const {
         return prepared_stride_ == 0
                    ? nullptr
@@ -169,11 +169,11 @@ private:
     const Problem& problem_;
     const Scale scale_;
     const int64_t heads_; // of keys and values, in all batches
-    const int64_t group_; // heads of queries for each
+    const int64_t group_; // heads of queries per head of keys
     const size_t prepared_stride_;
-    const int64_t tiles_;      // of a head of keys
-    const int64_t row_blocks_; // of a head of queries
-    const int64_t blocks_;     // of a group of them
+    const int64_t tiles_;      // in a head of keys
+    const int64_t row_blocks_; // in a head of queries
+    const int64_t blocks_;     // in a group of heads
     std::atomic<int64_t> next_head_{0};
     std::atomic<int64_t> next_tile_{0};
     std::atomic<int64_t> tiles_left_; // to be prepared

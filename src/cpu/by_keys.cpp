@@ -9,20 +9,20 @@
 namespace hw4::cpu {
 namespace {
 
-constexpr int64_t kMostRows = 16; // of a head of keys, on average
+constexpr int64_t kMostRows = 16; // per head of keys, on average
 
-// Where the first segment begins of which the block's rows see a key.
+// The first key of the first segment in which the block's rows see a key.
 int64_t first_key_of(const RowBlock& block) { return block.from(0) / kSegmentKeys * kSegmentKeys; }
 int64_t parts_of(const RowBlock& block) {
     return (block.sees(block.rows - 1) - first_key_of(block) + kPartKeys - 1) / kPartKeys;
 }
 
-// What the parts of one block leave.
+// The results of the parts of one block.
 struct Parts {
     RowBlock block;
     int64_t count = 0;
     std::vector<RowPart> rows;    // [part][row]
-    std::vector<char> is_settled; // [part], whether its references were right
+    std::vector<char> is_settled; // [part], whether the part started with the right references
     AlignedFloats sums;           // [part][segment][row][dim]
 
     explicit Parts(const RowBlock& of)
@@ -42,7 +42,7 @@ void assume_starts(Parts& parts) {
             parts.rows_of(part)[row].start = part == 0 ? empty_reference() : reference_at(0.0f, parts.block.scale);
 }
 
-// The references that the parts begin with, from the scores; says which parts had other ones.
+// Computes from the scores the references that the parts should have started with; marks the parts that had others.
 void settle_starts(Parts& parts) {
     std::fill(parts.is_settled.begin(), parts.is_settled.end(), char{1});
     for (int64_t row = 0; row < parts.block.rows; ++row) {
@@ -59,7 +59,7 @@ void settle_starts(Parts& parts) {
     }
 }
 
-// A row's sums in order, its output and its statistics. Not inlined, so that the processor chooses the copy with FMA
+// A row's sums in order, its output and its statistics. Not inlined, so that the loader picks the version with FMA
 // instructions.
 HW4_FMA_CLONES void fold_row(Parts& parts, int64_t row, float* total) {
     const RowBlock& block = parts.block;

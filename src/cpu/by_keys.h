@@ -1,9 +1,9 @@
-// Few query rows against many keys: threads divide the keys. The sums do not depend on where: a segment of 64 keys has
-// sums of its own, and totals take them up in order.
+// Few query rows and many keys: threads divide the keys. The sums do not depend on where they cut: a segment of 64 keys
+// has sums of its own, and the totals add them in order.
 //
 // A thread takes a part of 512 keys at a time and assumes that the rows' references are 0 there, as they are on
-// ordinary data. From the largest scores of all tiles then follows which reference a part began with; a part that
-// assumed another one is computed again. At last the sums of all parts are added in the contract's order.
+// ordinary data. The largest scores of all tiles then show which reference each part should have started with; a part
+// that assumed another one is computed again. Finally the sums of all parts are added in the contract's order.
 #pragma once
 
 #include <vector>
@@ -12,12 +12,12 @@
 
 namespace hw4::cpu {
 
-// Whether it pays: fewer blocks of rows than threads, several parts of keys, and at most 16 rows for each head of keys.
-// With more rows the sums of all segments take long: with 40 rows and 131072 keys two threads of a Xeon with AVX-512
-// needed 60 ms, one thread without them 47 ms. One row takes 26 ms instead of 46, 16 rows take 39 ms instead of 47.
+// Whether dividing keys pays: fewer blocks of rows than threads, several parts of keys, and at most 16 rows for each
+// head of keys. With more rows the sums of all segments take long: with 40 rows and 131072 keys two threads of a Xeon
+// with AVX-512 needed 60 ms, one thread without them 47 ms. One row takes 26 ms, not 46, 16 rows 39, not 47.
 bool divides_keys(const BlockKernel& kernel, const Problem& problem, int64_t blocks, int threads);
 
-// Computes the blocks, all of whose rows see a key.
+// Computes the blocks; all of their rows see a key.
 void attend_by_keys(const BlockKernel& kernel, const std::vector<RowBlock>& blocks, const Launch& launch);
 
 } // namespace hw4::cpu

@@ -28,7 +28,7 @@ AlignedMemory chunk_buffer(const std::string& path, size_t bytes) {
     }
 }
 
-// A case that no kernel takes is the file's fault.
+// If no kernel takes the case, the file is to blame.
 const Kernel& kernel_for(const EngineRequest& request) {
     try {
         return choose_kernel(request.options.kernel, request.problem, *request.options.contract);
@@ -42,7 +42,7 @@ int64_t planned_batches(const EngineRequest& request) {
     return request.options.chunk_batches > 0 ? request.options.chunk_batches : chunk_batches_for(request.problem, 1);
 }
 
-// Two, so that one chunk's output is written while the next is computed, be it another case's; one where a chunk is
+// Two, so that one chunk's output is written while the next is computed, also that of another case; one if a chunk is
 // large.
 int slot_count(const EngineRequest& request, int64_t batches) {
     const Problem& problem = request.problem;
@@ -51,7 +51,7 @@ int slot_count(const EngineRequest& request, int64_t batches) {
     return next_one && chunk_bytes <= kLargeChunkBytes ? 2 : 1;
 }
 
-// A progress line on stderr for runs that take long; silent unless stderr is a terminal.
+// A progress line on stderr for long runs; silent unless stderr is a terminal.
 class Progress {
 public:
     Progress(const char* unit, double total) : unit_(unit), total_(total), terminal_(::isatty(STDERR_FILENO) == 1) {}
@@ -88,14 +88,14 @@ private:
     std::mutex mutex_;
 };
 
-// Memory that is kept from case to case, and made anew where one needs more.
+// Memory that is kept from case to case and replaced when a case needs more.
 class Workspace {
 public:
     bool holds(size_t bytes) const { return bytes <= bytes_; }
     void make(const std::string& path, size_t bytes) {
         if (holds(bytes)) return;
         bytes_ = 0;
-        memory_.reset(); // first: there may not be enough for both
+        memory_.reset(); // frees the old block first: there may not be enough memory for both
         memory_ = chunk_buffer(path, bytes);
         bytes_ = bytes;
     }
@@ -167,10 +167,10 @@ public:
 
 private:
     struct Slot {
-        Workspace in; // of chunk_batches, as in the file
+        Workspace in; // of chunk_batches, with the layout of the file
         Workspace out;
-        Workspace statistics; // of the rows in `out`; none where nobody asks for them
-        size_t row_bytes = 0; // of those rows, which may be of the case before
+        Workspace statistics; // of the rows in `out`; none if they are not wanted
+        size_t row_bytes = 0; // of these rows, which may be of the previous case
 
         RowStatistics* row_statistics() const { return reinterpret_cast<RowStatistics*>(statistics.get()); }
     };
@@ -208,15 +208,15 @@ private:
         }
     }
 
-    EngineRequest request_; // with the case that is computed
+    EngineRequest request_; // with the case that is being computed
     const int threads_;
-    Crew crew_; // of all chunks
+    Crew crew_; // for all chunks
     const Kernel* kernel_ = nullptr;
     int64_t chunk_batches_ = 0;
     std::optional<Progress> progress_;
     int slot_count_ = 0;
-    std::vector<Slot> slots_; // and perhaps more, which another case has left
-    Workspace scratch_;       // of the chunk that is computed; none where no kernel has needed any
+    std::vector<Slot> slots_; // and possibly more, from another case
+    Workspace scratch_;       // of the chunk that is being computed; none if no kernel has needed any
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-// The CPU engine: all cores, the widest vectors the processor has.
+// The CPU engine: all cores, with the widest vectors of the processor.
 #pragma once
 
 #include <memory>

@@ -36,7 +36,7 @@ const std::vector<Kernel>& kernels() {
                       .blocks = &forward,
                       .backward = &steps};
     };
-    // f32's kernels on numbers that the contract's element has.
+    // f32's kernels on numbers rounded to the contract's element.
     const auto rounded_backward = [&](const char* name, const char* idea, const Contract& under,
                                       const BackwardKernel& steps) {
         Kernel kernel = backward(name, idea, steps);
@@ -117,14 +117,13 @@ const std::vector<Kernel>& kernels() {
 
 namespace {
 
-// ---- Launches of kernels that take other elements than the launch's tensors have, or numbers that the contract
-// rounds: the CPU's counterpart of src/gpu/convert.cu. Under bf16 and fp16 a kernel that takes float32 is f32's, on
-// numbers that are rounded to the contract's element and widened again; what it gives is rounded. So it has the
-// reference's bytes.
+// ---- Launches of kernels that take other elements than the launch's tensors have, or under contracts that round: the
+// CPU's counterpart of src/gpu/convert.cu. Under bf16 and fp16 a kernel that takes float32 is one of f32's: its inputs
+// are rounded to the contract's element and widened again, and its outputs are rounded. The bytes are the reference's.
 
-constexpr int64_t kTogether = 1024; // numbers that are floats at a time, in the nearest cache
+constexpr int64_t kTogether = 1024; // numbers converted at a time, so that the floats stay in the L1 cache
 
-// Stretches of rows of one head, which threads take one at a time, of several operands.
+// Pieces of several operands, each some rows of one head, which threads take one at a time.
 class Pieces {
 public:
     Pieces(const Problem& problem, const List<Operand>& operands)
@@ -133,7 +132,7 @@ public:
         for (const Operand& operand : operands_) count_ += of(operand);
     }
 
-    // use(operand, batch, head, first row, rows) for each of them.
+    // Calls use(operand, batch, head, first row, rows) for each piece.
     template <class Use>
     void each(const Launch& launch, const Use& use) const {
         std::atomic<int64_t> next{0};
@@ -169,7 +168,7 @@ private:
     int64_t count_ = 0;
 };
 
-// Numbers of one element as those of another, rounded to a third in between. `to` may be `from`.
+// Converts numbers of one element to another, rounded to a third in between. `to` may be `from`.
 void convert(Element from_element, const void* from, Element rounding, Element to_element, void* to, int64_t count) {
     const bool rounds = rounding != from_element && rounding != to_element;
     const auto all = static_cast<size_t>(count);
@@ -188,22 +187,22 @@ void convert(Element from_element, const void* from, Element rounding, Element t
     }
 }
 
-// The inputs stand converted at the beginning of the scratch memory, then the outputs where the launch's tensors cannot
-// hold them, then what the kernel itself needs.
+// Scratch memory begins with the converted inputs. Then come the outputs, if the launch's tensors cannot hold them, and
+// the memory that the kernel itself needs.
 class Conversion {
 public:
     Conversion(const Kernel& kernel, const Problem& problem);
 
     bool is_needed() const { return converts_inputs_ || converts_outputs_; }
-    // As the kernel sees it.
+    // The problem that the kernel gets.
     const Problem& problem() const { return problem_; }
     size_t bytes() const; // of scratch memory
 
-    // Backward recomputes O: that of an earlier forward pass was rounded, and the gradients are of the one before.
+    // Backward recomputes O: an earlier forward pass rounded its O, and the gradients need the O before rounding.
     void launch(const Launch& asked) const;
 
 private:
-    // The problem's inputs or outputs together, in whole cache lines.
+    // All inputs or all outputs of the problem, in whole cache lines.
     size_t bytes_of(const List<Operand>& list) const;
     bool changes_element() const { return problem_.element != asked_; }
     void convert_all(const Launch& launch, const List<Operand>& list, const Tensor* from, const Tensor* to) const;
@@ -211,7 +210,7 @@ private:
     const Kernel& kernel_;
     Problem problem_;
     const Element asked_;    // of the launch's tensors
-    const Element rounding_; // of the contract; float32: none
+    const Element rounding_; // the contract's; float32: none
     bool converts_inputs_;
     bool converts_outputs_;
 };
@@ -270,7 +269,8 @@ std::string name_list(const Contract& contract, const std::vector<Kernel>& table
 } // namespace
 
 Plan plan_of(const Kernel& kernel, const Problem& problem, int threads) {
-    const Problem asked = problem.of_operation(whole_of(*problem.operation)); // who does it does any part of it
+    const Problem asked =
+        problem.of_operation(whole_of(*problem.operation)); // a kernel for the whole operation computes any part of it
     const std::string lacking = what_it_lacks(*kernel.does, kernel.needs.masks, asked);
     if (!lacking.empty()) return Plan{"kernel " + std::string(kernel.name) + " " + lacking};
     if (kernel.needs.most_dim > 0 && problem.dim > kernel.needs.most_dim)

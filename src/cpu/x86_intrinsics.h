@@ -1,6 +1,5 @@
-// The intrinsics of x86, and what all x86 kernels use. Every file that uses intrinsics includes this one instead of the
-// compiler's header, in which the operands that AVX-512 instructions do not use are uninitialised: g++ 12 warns of
-// them.
+// The intrinsics of x86, and helpers of all x86 kernels. Every file that uses intrinsics includes this header instead
+// of the compiler's, which leaves unused inputs of AVX-512 instructions uninitialised: g++ 12 warns about them.
 #pragma once
 
 #include <cstdint>

@@ -1,16 +1,16 @@
 // Attention under f32 for a block of query rows, over a small vector type.
 //
-// The vector axis is the ROWS: each SIMD lane carries one query row through the contract's sequence of
-// operations, so every order in the contract (score chains, key order, sum lanes) holds lane by lane and no
-// horizontal operation exists. Both products have one form, an outer-product panel
+// The vector axis is the ROWS: each SIMD lane carries one query row through the contract's sequence of operations, so
+// every order in the contract (score chains, key order, sum lanes) holds lane by lane, without horizontal operations.
+// Both products have one form, an outer-product panel
 //
 //     c[column][row] = chain over depth, in order, of a[depth][row] * b[depth][column]
 //
 // scores:  a = Q transposed, b = a tile of K transposed, column = key,     depth = t
 // output:  a = weights,      b = a tile of V,            column = feature, depth = key
 //
-// A vector type V brings: kWidth lanes, kRowVectors x kColumns accumulators that fit its registers, Quad
-// (four b values ready to be broadcast), transpose4 and the overloads of the contract's operations.
+// A vector type V brings: kWidth lanes, kRowVectors x kColumns accumulators that fit its registers, Quad (four b values
+// to broadcast), transpose4 and the overloads of the contract's operations.
 #pragma once
 
 #include <new>
@@ -20,11 +20,11 @@
 
 namespace hw4::cpu {
 
-constexpr int kBlockRowsAbout = 192; // rows of a block: they share the packing of each key tile
+constexpr int kBlockRowsAbout = 192; // rows of a block, which share the packed key tiles
 constexpr int kColumnPad = 8;        // every kColumns divides it, and it divides kKeyTile
 
-// Columns that are packed at a time. All of an ordinary row, which the groups of a block then share; a longer one is
-// packed anew for each group, so that what is packed takes no more memory however long it is.
+// Columns that are packed at a time. All columns of an ordinary row; the groups of a block then share the packed rows.
+// A longer row is packed anew for each group, so that packed rows never take more memory than this.
 constexpr int64_t kPackedColumns = int64_t{1} << 16;
 static_assert(kPackedColumns % kScoreColumns == 0 && kPackedColumns % kColumnPad == 0, "chains and panels stay whole");
 
@@ -40,13 +40,13 @@ struct Attention {
     // The state of a group's rows, row index last, so that a vector load takes kWidth rows.
     struct Group {
         Reference total_reference[kRows];
-        bool raised;                // whether a row's reference has been raised since the last fold
+        bool raised;                // whether any row's reference was raised since the last fold
         alignas(64) float M[kRows]; // the fields of the rows' references, each as vectors
         alignas(64) float origin[kRows];
         alignas(64) float bias[kRows];
         alignas(64) float floor[kRows];
         alignas(64) float raise_above[kRows];
-        alignas(64) float largest[kRows]; // scores of the last tile
+        alignas(64) float largest[kRows]; // the largest score in the last tile
         alignas(64) float lanes[kSumLanes][kRows];
     };
     static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
@@ -58,7 +58,7 @@ struct Attention {
 
     static bool is_long(int64_t dim) { return dim > kPackedColumns; }
 
-    // How many are packed together from column `first` on.
+    // The number of columns packed together from column `first` on.
     static int64_t packed_columns(int64_t first, int64_t dim) {
         return dim - first < kPackedColumns ? dim - first : kPackedColumns;
     }
@@ -69,8 +69,8 @@ struct Attention {
     static int64_t groups_of(int64_t rows) { return (rows + kRows - 1) / kRows; }
 
     struct Workspace {
-        Group* groups; // [groups], as many as the rows of the block make
-        float* qt;     // [groups][dim][kRows]; of long rows [packed][kRows]
+        Group* groups; // [groups], enough for the rows of the block
+        float* qt;     // [groups][dim][kRows]; for long rows [packed][kRows]
         float* o;      // [groups][padded dim][kRows]
         float* total;  // [groups][padded dim][kRows]
         float* kt;     // [packed][kKeyTile]
@@ -102,29 +102,29 @@ struct Attention {
 
     static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
 
-    // The rows of one group and their place in the workspace.
+    // The rows of one group and their parts of the workspace.
     struct GroupRows {
         const float* q; // [rows][dim]
         int64_t rows;
         float* qt;
         float* o;
         float* total;
-        int64_t first_sees; // how many keys, as in RowBlock; rows that do not exist are not told apart
-        int64_t most_seen;  // by the last row
+        int64_t first_sees; // the number of keys, as in RowBlock; also counted for rows that do not exist
+        int64_t most_seen;  // keys that the last row sees
         int64_t window;     // as in RowBlock
         int64_t first_from; // the first key that the first row sees
-        int64_t last_from;  // and the last row
+        int64_t last_from;  // the first key that the last row sees
     };
 
-    // A tile of keys, as far as rows that see `seen` keys see it. Where others of their group see less, their weights
-    // are +0 and their segments end late, by nothing but +0. So are the weights before a row's window.
+    // A tile of keys, as far as a row that sees `seen` keys sees it. Other rows of the group may see less: their
+    // weights are +0 and their segments end late, after adding only +0. Weights before a row's window are +0, too.
     struct Tile {
         const float* k; // [keys][dim]
-        const float* v; // likewise
+        const float* v; // [keys][dim]
         int64_t first;  // key
         int keys;
         bool starts_segment;
-        bool ends_segment; // both where the last segment has one tile
+        bool ends_segment; // both if the last segment has one tile
         Tile(const RowBlock& block, int64_t first_key, int64_t seen)
             : k(static_cast<const float*>(block.k) + first_key * block.dim),
               v(static_cast<const float*>(block.v) + first_key * block.dim), first(first_key),
@@ -133,7 +133,7 @@ struct Attention {
               ends_segment((first_key + kKeyTile) % kSegmentKeys == 0 || first_key + kKeyTile >= seen) {}
     };
 
-    // What a panel's chains start from, at place `at` of [kColumns][kRows].
+    // The start of a panel's chains, at place `at` of [kColumns][kRows].
     struct Zero {
         HW4_INLINE V operator()(int64_t) const { return V(0.0f); }
     };
@@ -142,7 +142,7 @@ struct Attention {
         HW4_INLINE V operator()(int64_t at) const { return V::load(c + at); }
     };
 
-    // What becomes of a chain's result x.
+    // What to do with a chain's result x.
     struct StoreTo {
         float* c;
         HW4_INLINE void operator()(int64_t at, V x) const { x.store(c + at); }
@@ -221,7 +221,7 @@ struct Attention {
     }
 
     // Columns of [rows][dim] -> [columns][to_rows]: element (row, t) goes to to[t][row]; rows that do not exist are
-    // zero. Four by four, so that both sides move whole vectors.
+    // zero. Works on 4 x 4 pieces, so that both sides move whole vectors.
     static void pack_transposed(const float* from, int64_t rows, int64_t dim, int64_t columns, float* to,
                                 int64_t to_rows) {
         const int64_t whole_rows = rows / 4 * 4;
@@ -238,14 +238,14 @@ struct Attention {
         one_by_one(0, whole_columns);
     }
 
-    // What is packed from column `first` on.
+    // Pack the columns from `first` on.
     static void pack_queries(const GroupRows& group, int64_t first, int64_t dim) {
         pack_transposed(group.q + first, group.rows, dim, packed_columns(first, dim), group.qt, kRows);
     }
     static void pack_keys(const Tile& tile, int64_t first, int64_t dim, float* to) {
         pack_transposed(tile.k + first, tile.keys, dim, packed_columns(first, dim), to, kKeyTile);
     }
-    // As they are, zero where there is nothing.
+    // In their own layout, with zeros for keys and columns that do not exist.
     static void pack_values(const Tile& tile, int64_t first, int64_t dim, float* to) {
         const int64_t columns = packed_columns(first, dim);
         const int64_t padded = padded_dim(columns);
@@ -256,8 +256,8 @@ struct Attention {
         }
     }
 
-    // Rows whose largest score is not covered get a new reference; rare, so one row at a time. `columns` is how many
-    // of o there are by now: at the start of a segment none.
+    // Gives rows with an uncovered largest score a new reference; this is rare, so one row at a time. `columns` is the
+    // number of columns of o that exist so far: at the start of a segment none.
     static void raise_references(Group& group, float* o, int64_t columns, Scale scale) {
         for (int row = 0; row < kRows; ++row) {
             const Reference reference = reference_of(group, row);
@@ -271,7 +271,7 @@ struct Attention {
         group.raised = true;
     }
 
-    // Raises references where the scores ask for it.
+    // Raises references where the scores require it.
     static HW4_INLINE void meet_scores(Group& group, const float* s, int keys, float* o, int64_t columns, Scale scale) {
         bool covered = true;
         for (int r = 0; r < kRows; r += V::kWidth) {
@@ -283,19 +283,18 @@ struct Attention {
         if (!covered) raise_references(group, o, columns, scale);
     }
 
-    // Which weights of a tile count, by key and row: all of them.
+    // The weights of a tile that count, by key and row: all of them.
     struct All {
         HW4_INLINE V operator()(V weight, int64_t) const { return weight; }
     };
-    // Those that are multiplied by 1, not by 0.
+    // Only weights with a factor of 1, not 0.
     struct Seen {
         const float* factors; // [kKeyTile][kRows]
         HW4_INLINE V operator()(V weight, int64_t at) const { return fused(weight, V::load(factors + at), V(0.0f)); }
     };
 
-    // Scores to weights in place, and their sums by lane, for `kKeys` keys of one sum lane, the first of which is at
-    // place `at` of [kKeyTile][kRows]. All row vectors at once, so that there are enough independent chains to keep the
-    // vector unit busy.
+    // Turns scores into weights in place, and sums them by lane, for `kKeys` keys of one sum lane, the first at place
+    // `at` of [kKeyTile][kRows]. Works on all row vectors at once, so that enough chains keep the unit busy.
     template <int kKeys, class Counts>
     static HW4_INLINE void weigh_lane(Group& group, float* p, int64_t at, float* lane, V c, Counts counts) {
         p += at;
@@ -316,7 +315,7 @@ struct Attention {
         for (int r = 0; r < V::kRowVectors; ++r) (V::load(lane + r * V::kWidth) + share[r]).store(lane + r * V::kWidth);
     }
 
-    // Keys that do not exist weigh +0, which changes no sum.
+    // Keys that do not exist have weight +0, which changes no sum.
     template <class Counts>
     static HW4_INLINE void weigh(Group& group, float* p, int keys, Scale scale, Counts counts) {
         static_assert(kLaneKeys == 4, "a last lane has one, two or three keys");
@@ -334,8 +333,8 @@ struct Attention {
         clear(p + keys * kRows, (kKeyTile - keys) * kRows);
     }
 
-    // The scores of a tile that not all rows of a group see whole, to weights. A hidden score becomes the least
-    // there is: it raises nothing, and its weight is finite, so that a product with 0 is +0.
+    // Turns the scores of a tile into weights if some rows of the group do not see all of it. A hidden score becomes
+    // the least float: it raises no reference, and its weight is finite, so that its product with 0 is +0.
     static void weigh_seen(Group& group, const GroupRows& rows, float* p, const Tile& tile, int64_t columns,
                            Scale scale) {
         alignas(64) float factors[kKeyTile * kRows];
@@ -350,7 +349,7 @@ struct Attention {
         weigh(group, p, tile.keys, scale, Seen{factors});
     }
 
-    // What the totals are multiplied by before a segment is added to them: 1 for a row whose reference is what it was.
+    // The factors of the totals before a segment is added: 1 for a row with an unchanged reference.
     static void take_factors(Group& group, float* factors, Scale scale) {
         for (int row = 0; row < kRows; ++row) factors[row] = 1.0f;
         if (!group.raised) return;
@@ -378,7 +377,7 @@ struct Attention {
         for (int64_t row = 0; row < rows; ++row) statistics[row] = {group.M[row], group.origin[row], l[row]};
     }
 
-    // The scores of kColumns keys: block by block of the columns, the first of which starts them.
+    // The scores of kColumns keys: block by block of the columns; the first block starts the sums.
     static HW4_INLINE void score_keys(const float* qt, const float* kt, int64_t kt_stride, int64_t columns, bool starts,
                                       float* s) {
         int64_t t = 0;
@@ -392,9 +391,9 @@ struct Attention {
         }
     }
 
-    // A tile's part of the output, in the columns that are packed; o and total begin there. The running sums are in
-    // memory only between the tiles of a segment: its first tile starts them, its last takes them from its registers
-    // into the totals, which are multiplied by `factors` first.
+    // Adds a tile to the output, in the packed columns; o and total begin there. The running sums are in memory only
+    // between the tiles of a segment: its first tile starts them, and its last tile adds them from its registers to the
+    // totals, which are first multiplied by `factors`.
     static void add_values(float* o, float* total, const Workspace& w, const Tile& tile, int64_t padded,
                            const float* factors) {
         const auto columns = [&](auto start, auto end) {
@@ -409,8 +408,8 @@ struct Attention {
         from([&](int64_t at) { return From{o + at}; });
     }
 
-    // One group of rows against a tile. Not a part of attend(): what that keeps in registers is too much beside a
-    // panel, which then keeps sums in memory.
+    // One group of rows against a tile. Not inlined into attend(): its variables and a panel's do not fit the registers
+    // together, and the panel would keep sums in memory.
     static __attribute__((noinline)) void attend_tile(Group& group, const GroupRows& rows, const Workspace& w,
                                                       const Tile& tile, int64_t dim, Scale scale) {
         for (int64_t t = 0; t < dim; t += kPackedColumns) {
@@ -494,7 +493,7 @@ struct Attention {
         }
     }
 
-    // A group and the next tile of a part; `rows` are the group's. Rows that do not exist have q = 0.
+    // A group against the next tile of a part; `rows` are the group's. Rows that do not exist have q = 0.
     static void attend_part_tile(Group& group, const GroupRows& of_group, const Workspace& w, const Tile& tile,
                                  int64_t index, int64_t dim, Scale scale, RowPart* rows) {
         constexpr int64_t kStride = sizeof(RowPart) / sizeof(float);
@@ -527,7 +526,7 @@ struct Attention {
             for (int lane = 0; lane < kSumLanes; ++lane) rows[row].shares[index][lane] = group.lanes[lane][row];
     }
 
-    // All groups take all tiles of the part: what a row does not see adds +0.
+    // All groups take all tiles of the part: keys that a row does not see add +0.
     static void attend_part(const RowBlock& block, int64_t first_key, RowPart* rows, float* sums, float* workspace) {
         const Workspace w(workspace, block.rows, block.dim);
         const int64_t dim = block.dim;
@@ -543,7 +542,7 @@ struct Attention {
         for (int64_t j = first_key; j < first_key + kPartKeys && j < most_seen; j += kKeyTile) {
             Tile tile(block, j, most_seen);
             const bool ends_segment = tile.ends_segment;
-            tile.ends_segment = false; // so that the sums stay in memory
+            tile.ends_segment = false; // keeps the sums in memory
             pack_tile(tile, dim, w);
             const int64_t segment = (j - first_key) / kSegmentKeys;
             for (int64_t g = 0; g < groups; ++g) {

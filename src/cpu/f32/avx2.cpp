@@ -1,5 +1,5 @@
-// 256-bit vectors with fused multiply-add (Haswell and later). 3 x 4 accumulators, 3 + 1 operands: all 16
-// registers. This file alone is built with -mavx2 -mfma.
+// 256-bit vectors with fused multiply-add (Haswell and later). 3 x 4 accumulators, 3 + 1 inputs: all 16 registers. Only
+// this file is compiled with -mavx2 -mfma.
 #include "src/cpu/f32/attention_simd.h"
 #include "src/cpu/f32/backward_simd.h"
 #include "src/cpu/x86_intrinsics.h"

@@ -1,5 +1,5 @@
-// 512-bit vectors. 3 x 8 accumulators, 3 operands, broadcasts from memory: 27 of 32 registers. This file
-// alone is built with -mavx512f.
+// 512-bit vectors. 3 x 8 accumulators, 3 inputs, broadcasts from memory: 27 of 32 registers. Only this file is compiled
+// with -mavx512f.
 #include "src/cpu/f32/attention_simd.h"
 #include "src/cpu/f32/backward_simd.h"
 #include "src/cpu/x86_intrinsics.h"

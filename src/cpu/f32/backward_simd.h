@@ -1,14 +1,14 @@
-// Backward attention under f32, over the small vector type of forward and by its panels (attention_simd.h).
+// Backward attention under f32, with forward's small vector type and panels (attention_simd.h).
 //
 // Here the vector axis is the KEYS: each lane carries one key, and every order in the contract holds lane by lane.
 //
-// scores:  a = a panel of K transposed,  b = Q transposed,   column = query,   depth = t; dP likewise of V and dO
-// dV, dK:  a = P or dS as they then lie, b = dO or Q,        column = feature, depth = query
-// dQ:      a = dS transposed,            b = K,              column = feature, depth = key; a lane is a query here
+// scores:  a = a panel of K transposed, b = Q transposed, column = query,   depth = t; dP the same with V and dO
+// dV, dK:  a = P or dS as stored,       b = dO or Q,      column = feature, depth = query
+// dQ:      a = dS transposed,           b = K,            column = feature, depth = key; here a lane is a query
 //
-// The first two steps leave P and dS in memory, 64 queries of a panel of keys after the other, and dQ takes dS while it
-// is in the cache. dK and dV are summed when all rows of a slab (backward.cpp) are there: then nothing is computed
-// twice, and nobody waits for another's sums.
+// The first two products store P and dS in memory, [panel of keys][query], 64 queries at a time, and dQ reads dS while
+// it is in the cache. dK and dV are summed when all rows of a slab (backward.cpp) are there: so nothing is computed
+// twice, and no thread waits for another's sums.
 #pragma once
 
 #include "src/cpu/backward_kernel.h"
@@ -19,7 +19,7 @@ namespace hw4::cpu {
 template <class V>
 struct Backward {
     using Forward = Attention<V>;
-    static constexpr int64_t kLanes = Forward::kRows; // of a panel: keys, for dQ queries
+    static constexpr int64_t kLanes = Forward::kRows; // of a panel: keys, or queries for dQ
     static constexpr int64_t kTileKeys = kGradientRows;
     static_assert(kGradientRows % kLanes == 0 && kGradientRows % kSegmentRows == 0, "blocks are whole both ways");
     static_assert(kGradientKeys % kLanes == 0, "blocks of keys are whole panels");
@@ -32,7 +32,7 @@ struct Backward {
     static int64_t columns_from(int64_t first, int64_t dim) { return least(dim - first, kGradientColumns); }
     static int64_t padded_from(int64_t first, int64_t dim) { return Forward::padded_dim(columns_from(first, dim)); }
 
-    // What a row's weights and P are made by.
+    // The numbers that make a row's weights and P.
     struct Row {
         float origin;
         float floor;
@@ -44,13 +44,13 @@ struct Backward {
         Row* rows;    // [rows]
         float* D;     // [segments][kSegmentRows]
         float* qt;    // [segments][packed][kSegmentRows]
-        float* doutt; // likewise
+        float* doutt; // the same for dO
         float* kt;    // [panels of keys][packed][kLanes]
-        float* vt;    // likewise
+        float* vt;    // the same for V
         float* k;     // [kTileKeys][packed, padded]
         float* dst;   // [kTileKeys][kLanes]
         float* group; // [panels of rows][packed, padded][kLanes]
-        float* total; // likewise
+        float* total; // as group
         size_t floats;
 
         Workspace(float* base, int64_t count, int64_t dim) {
@@ -79,23 +79,23 @@ struct Backward {
         }
     };
 
-    // Of either step.
+    // For either step.
     static size_t workspace_floats(int64_t rows, int64_t dim) {
         const auto of_keys = static_cast<size_t>(int64_t{2} * kSegmentRows * padded_from(0, dim));
         const size_t of_rows = Workspace(nullptr, rows, dim).floats;
         return of_rows > of_keys ? of_rows : of_keys;
     }
 
-    // ---- Operands
+    // ---- Inputs
 
-    // Rows as the b of a panel, whole kColumnPad of columns.
+    // Rows as the b of a panel, with columns padded to a multiple of kColumnPad.
     struct Wide {
         const float* at;
         int64_t stride;
     };
 
-    // Those of the caller where they are such; otherwise what is packed of them from column `first` on. Long rows are
-    // packed too: their columns are too far apart for a cache.
+    // The caller's rows if they have that form; otherwise packed rows from column `first` on. Long rows are packed too:
+    // their columns are too far apart for a cache.
     static Wide wide_rows(const float* from, int64_t rows, int64_t first, int64_t dim, float* room) {
         if (dim % kColumnPad == 0 && dim <= kGradientColumns) return {from, dim};
         const int64_t columns = columns_from(first, dim);
@@ -115,7 +115,7 @@ struct Backward {
                                      to + row * columns, width);
     }
 
-    // sums += parts, which begin again.
+    // sums += parts, then parts = 0.
     static void close_into(float* sums, float* parts_of_it, int64_t count) {
         for (int64_t i = 0; i < count; i += V::kWidth) {
             (V::load(sums + i) + V::load(parts_of_it + i)).store(sums + i);
@@ -125,15 +125,15 @@ struct Backward {
 
     // ---- Pairs
 
-    // dot() of a segment's rows with the keys of a panel, in the columns that are packed; the first of them start it.
-    // Not a part of its caller: see Attention::attend_tile().
+    // dot() of a segment's rows with the keys of a panel, in the packed columns; the first columns start the sums. Not
+    // inlined: see Attention::attend_tile().
     static __attribute__((noinline)) void take_dots(const float* keys, const float* rows, int64_t row_count,
                                                     int64_t columns, bool starts, float* to) {
         for (int64_t row = 0; row < row_count; row += V::kColumns)
             Forward::score_keys(keys, rows + row, kSegmentRows, columns, starts, to + row * kLanes);
     }
 
-    // Scores and dP of rows and a panel of keys to P and dS, in place.
+    // Turns scores and dP of rows and a panel of keys into P and dS, in place.
     static __attribute__((noinline)) void weigh(const Row* rows, const float* d, int64_t count, Scale scale, float* p,
                                                 float* ds) {
         const V c(scale.c);
@@ -153,14 +153,14 @@ struct Backward {
         }
     }
 
-    // In a panel from key `first` on, what the rows do not see becomes +0, whatever its weight was.
+    // In a panel from key `first` on, sets pairs that the rows do not see to +0, for any weights.
     static void hide(const VisibleKeys& sight, int64_t rows, int64_t first, float* pairs) {
         for (int64_t row = 0; row < rows; ++row)
             for (int64_t lane = sight.of(row) > first ? sight.of(row) - first : 0; lane < kLanes; ++lane)
                 pairs[row * kLanes + lane] = 0.0f;
     }
 
-    // How many panels of a tile somebody among the first `rows` sees.
+    // The number of panels of a tile that any of the first `rows` sees.
     static int64_t panels_seen(const VisibleKeys& sight, int64_t rows, int64_t first_key) {
         const int64_t seen = sight.of(rows - 1) - first_key;
         return seen <= 0 ? 0 : parts(least(seen, kTileKeys), kLanes);
@@ -176,8 +176,8 @@ struct Backward {
         pack(block.dout, block.rows, first, block.dim, kSegmentRows, w.doutt);
     }
 
-    // P and dS of all rows and a tile of keys, as far as they are seen. A row of a later segment may see more than
-    // these: dS is +0 there, so that dQ may take rows across segments.
+    // P and dS of all rows and a tile of keys, as far as any row of a segment sees it. A row of a later segment may see
+    // more keys: dS is +0 for those pairs, so that dQ may take rows of several segments together.
     static void form_pairs(const GradientRows& block, const Workspace& w, int64_t first_key) {
         const int64_t dim = block.dim;
         const int64_t keys = least(block.keys - first_key, kTileKeys);
@@ -220,7 +220,7 @@ struct Backward {
 
     // ---- dQ
 
-    // A segment of a sum, in the columns that `rows` has; `factors` has a row for each of these.
+    // A segment of a sum, in the columns of `rows`; `factors` has a row for each of them.
     static __attribute__((noinline)) void add_segment(const float* factors, const Wide& rows, int64_t depth,
                                                       int64_t padded, float* group) {
         for (int64_t x = 0; x < padded; x += V::kColumns)
@@ -228,7 +228,7 @@ struct Backward {
                            typename Forward::AddTo{group + x * kLanes});
     }
 
-    // What a tile of keys adds to the columns from x on, its last segment first.
+    // Adds a tile of keys to the columns from x on, its last segment first.
     static void add_to_dq(const GradientRows& block, const Workspace& w, int64_t first_key, int64_t x) {
         const int64_t keys = least(block.keys - first_key, kTileKeys);
         const Wide k = wide_rows(block.k + first_key * block.dim, keys, x, block.dim, w.k);
@@ -260,7 +260,7 @@ struct Backward {
 
     // ---- A block of rows
 
-    // What forward has left of them, and D. The transposed O takes the room of the keys.
+    // Loads what forward left of the rows, and computes D. The transposed O uses the memory of the keys.
     static void start_rows(const GradientRows& block, const Workspace& w) {
         for (int64_t row = 0; row < block.rows; ++row) {
             const Reference reference = reference_of(block.statistics[row], block.scale);
@@ -279,7 +279,7 @@ struct Backward {
         }
     }
 
-    // D of kWidth rows, in the columns that are packed.
+    // D of kWidth rows, in the packed columns.
     static void add_dots(const float* a, const float* b, int64_t columns, float* to) {
         for (int64_t first = 0; first < columns; first += kScoreColumns) {
             V chain(0.0f);
@@ -289,7 +289,7 @@ struct Backward {
         }
     }
 
-    // The pairs are formed with the first columns of dQ, and are in memory for the others.
+    // The pairs are formed with the first columns of dQ, and are in memory for the other columns.
     static void take_rows(const GradientRows& block, float* workspace) {
         const Workspace w(workspace, block.rows, block.dim);
         start_rows(block, w);
@@ -312,15 +312,15 @@ struct Backward {
 
     // ---- dK and dV
 
-    // Of a panel of keys, [columns, padded][kLanes] each.
+    // The sums of a panel of keys, [columns, padded][kLanes] each.
     struct Sums {
         float* group;
         float* total; // of a head
-        float* all;   // heads
+        float* all;   // of all heads
     };
     static constexpr int64_t kSums = 3;
 
-    // Of dK, or of dV.
+    // The sums of dK or of dV.
     static Sums sums_of(const GradientKeys& block, int64_t panel, bool of_values) {
         const int64_t one = padded_from(block.first_column, block.dim) * kLanes;
         float* const at = block.sums + (panel * 2 + (of_values ? 1 : 0)) * kSums * one;
@@ -331,7 +331,7 @@ struct Backward {
         return static_cast<size_t>(2 * kSums * kGradientKeys * padded_from(0, dim));
     }
 
-    // What a segment of queries adds to the panels that it sees.
+    // Adds a segment of queries to the panels that it sees.
     static void add_to_keys(const GradientKeys& block, int64_t row, float* workspace) {
         const int64_t rows = least(block.rows - row, kSegmentRows);
         const int64_t seen = least(block.sight.from(row).of(rows - 1) - block.first_key, block.keys);

@@ -12,7 +12,7 @@ struct Generic {
     static constexpr size_t kAlign = 16;
     using Quad = const float*;
 
-    float x[kWidth]; // not zero first: the compiler would not take all of that out again
+    float x[kWidth]; // not zeroed first: the compiler would not remove all of that
 
     Generic() = default;
     HW4_INLINE explicit Generic(float value) {

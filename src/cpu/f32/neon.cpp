@@ -1,4 +1,4 @@
-// ARM's 128-bit vectors: always there on aarch64. 3 x 8 accumulators, 3 + 2 operands: 29 of 32 registers.
+// ARM's 128-bit vectors, which every aarch64 processor has. 3 x 8 accumulators, 3 + 2 inputs: 29 of 32 registers.
 #include <arm_neon.h>
 
 #include "src/cpu/f32/attention_simd.h"

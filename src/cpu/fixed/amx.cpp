@@ -1,10 +1,9 @@
-// Matrix products of 16 x 64 with 64 x 16 bytes (AMX-INT8: Sapphire Rapids and later). This file alone is built with
+// Matrix products of 16 x 64 with 64 x 16 bytes (AMX-INT8: Sapphire Rapids and later). Only this file is compiled with
 // -mavx512f -mavx512bw -mamx-tile -mamx-int8.
 //
-// A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Both operands
-// are signed, but for weights. Two vectors of rows share a tile of keys. Of the eight tiles there are with three
-// digits: twice three of sums, one of keys, one of rows; with two digits, twice two of sums, and four for keys and
-// rows.
+// A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Both inputs
+// are signed, except weights. Two vectors of rows share a tile of keys. The eight tiles with three digits: twice three
+// of sums, one of keys, one of rows; with two digits: twice two of sums, and four of keys and rows.
 #include "src/cpu/amx_tiles.h"
 #include "src/cpu/fixed/attention_simd.h"
 #include "src/cpu/fixed/avx512.h"
@@ -12,7 +11,7 @@
 namespace hw4::cpu {
 namespace {
 
-// Tiles are named by literals alone. Digits of keys or values are the first operand.
+// Tiles can only be named by literals. Digits of keys or values are the first operand.
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage)
 #define HW4_AMX_ADD(sums, columns, rows)                                                                               \
     do {                                                                                                               \
@@ -63,7 +62,7 @@ struct Amx : Avx512Machine {
         }
     }
 
-    // Sums of a panel are stored by close() and read by finish(), before which the next panel may begin.
+    // close() stores the sums of a panel, finish() reads them; the next panel may begin in between.
     template <bool kUnsignedRows>
     struct Panel {
         alignas(64) int32_t l[kRowVectors * kDigits][16][16];
@@ -79,8 +78,8 @@ struct Amx : Avx512Machine {
             }
         }
 
-        // A sum is there long after the next product could begin: products of one sum are kept apart. Sums of the first
-        // vector of rows come first, of the highest digits first.
+        // The latency of a sum is longer than that of the next product's start, so products of one sum are kept apart.
+        // Sums of the first vector of rows come first, and of the highest digits first.
         // NOLINTNEXTLINE(readability-function-cognitive-complexity): the macro's
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             keep_order();

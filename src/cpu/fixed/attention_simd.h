@@ -1,25 +1,25 @@
 // Attention of the contracts "fixed" and "fixed16" for a block of query rows, over a small set of vector operations.
 //
-// The vector axis of everything in floats is the ROWS: a lane carries one query row through its tiles, and no
-// horizontal operation exists. Both products of digits have one form, an outer-product panel
+// The vector axis of all float arithmetic is the ROWS: a lane carries one query row through its tiles, without
+// horizontal operations. Both products of digits have one form, an outer-product panel
 //
 //     x[column][row] = combined() of the sums, over depth, of a[depth][row] * b[depth][column]
 //
 // scores:  a = Q, b = a tile of K, column = key,     depth = t
 // output:  a = P, b = a tile of V, column = feature, depth = key
 //
-// An instruction takes kDepth consecutive places of the depth at once. So both operands are packed in steps of kDepth:
-// a as [step][digit][row][kDepth], b as [block of kColumns][step][digit][column][kDepth], the highest digit first. What
-// comes in is words, a number's digits + 128 in bytes, n + 0x808080 or 0x8080, and for weights P, whose digits are its
-// bytes. A machine may take a's digits with other offsets: kQueryOffset and kWeightOffset are what its a has added to
-// the true digits, highest first. What that adds to the sums depends on b alone, so each block of b begins with the
-// sums to start from, [kDigits][kColumns], which undo it.
+// An instruction takes kDepth consecutive places of the depth at once. So both inputs are packed in steps of kDepth: a
+// as [step][digit][row][kDepth], b as [block of kColumns][step][digit][column][kDepth], the highest digit first. The
+// packing functions get words: the bytes of n + 0x808080 or 0x8080 are a number's digits + 128, and the bytes of P are
+// a weight's digits. A vector type may store a's digits with other offsets: kQueryOffset and kWeightOffset are added to
+// the true digits of its a, highest first. This adds to the sums an amount that depends only on b, so each block of b
+// begins with the initial sums, [kDigits][kColumns], that undo it.
 //
-// A machine V brings: its vectors F and I with the overloads of the contract's operations, kWidth lanes, kRowVectors,
-// kColumns, kDepth, kLaneBytes (of one digit of kDepth places), kDigits, the two offsets, transpose4, gathered (of a
-// table, by lane), kExp2BySegments (exp2_segments.h) and its operations where it is true, pack_a and pack_b of kDepth
-// places, pack_weights of kWeightsAtOnce, Sums and ValueSums, the accumulators of a panel of scores and of output,
-// kFinishesLate and with it their close() (below), and Session, which exists while a block is computed.
+// A vector type V brings: its vectors F and I with the overloads of the contract's operations, kWidth lanes,
+// kRowVectors, kColumns, kDepth, kLaneBytes (of one digit of kDepth places), kDigits, the two offsets, transpose4,
+// gathered (from a table, by lane), kExp2BySegments (exp2_segments.h) and its operations if it is true, pack_a and
+// pack_b of kDepth places, pack_weights of kWeightsAtOnce, Sums and ValueSums, the accumulators of a panel of scores
+// and of output, kFinishesLate and with it their close() (below), and Session, which exists while a block is computed.
 #pragma once
 
 #include <new>
@@ -31,7 +31,7 @@
 
 namespace hw4::cpu {
 
-constexpr int64_t kFixedBlockRowsAbout = 96; // rows of a block: they share each tile while it is in the nearest cache
+constexpr int64_t kFixedBlockRowsAbout = 96; // rows of a block, which share each tile while it is in the L1 cache
 
 template <class Rules, class V>
 struct FixedAttention : DigitTiles<Rules, V> {
@@ -53,7 +53,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
     static constexpr int64_t kBlockRows = int64_t{kGroups} * kRows;
     static constexpr size_t kStepA = kColumnBytes * kRows;
 
-    // What a group's rows carry from tile to tile, row index last, so that a vector load takes kWidth rows.
+    // The state of a group's rows from tile to tile, row index last, so that a vector load takes kWidth rows.
     struct Group {
         alignas(64) int32_t q_exponent[kRows];
         alignas(64) float reference[kRows];
@@ -69,7 +69,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
     static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
 
     struct Workspace {
-        Group* groups; // [groups], as many as the rows of the block make
+        Group* groups; // [groups], enough for the rows of the block
         uint8_t* q;    // [groups][steps(dim)][kStepA]
         float* o;      // [groups][padded dim][kRows]
         int32_t* x;    // [kTileKeys][kRows]
@@ -100,7 +100,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
 
     static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
 
-    // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last one's exponent.
+    // Digits of `rows` query rows, at least one; rows that do not exist are zero, with the last row's exponent.
     static void start_group(Group& group, const RowBlock& block, int64_t first_row, int least_k_exponent, uint8_t* to,
                             float* o) {
         const int64_t dim = block.dim;
@@ -145,8 +145,8 @@ struct FixedAttention : DigitTiles<Rules, V> {
         for (int64_t step = 0; step < step_count; ++step, a += kStepA, b += kStepB) sums.step(a, b);
     }
 
-    // end(column, row vector, x) for `columns` columns and those that fill the last panel. A machine that finishes late
-    // has the products of a panel under way while it finishes the one before.
+    // Calls end(column, row vector, x) for `columns` columns and those that fill the last panel. With kFinishesLate,
+    // the products of a panel run while the panel before is finished.
     template <class Sums, class End>
     static HW4_INLINE void panels(const uint8_t* a, const uint8_t* block, size_t block_bytes, int64_t columns,
                                   int64_t step_count, End end) {
@@ -171,26 +171,26 @@ struct FixedAttention : DigitTiles<Rules, V> {
         }
     }
 
-    // What the weights of a vector of rows add up to.
+    // The sums of the weights of a vector of rows.
     struct LaneSums {
         I of[fixed::kLanes];
 
         HW4_INLINE void add(int key, I weight) { of[fixed::lane_of(key)] = of[fixed::lane_of(key)] + weight; }
     };
 
-    // Which weights of a tile a vector of rows sees: all of them.
+    // The weights of a tile that a vector of rows sees: all of them.
     struct All {
         HW4_INLINE All from(int) const { return {}; }
         HW4_INLINE I operator()(int, I weight) const { return weight; }
     };
-    // Those whose bits are ones; the others are zero.
+    // Only weights with bits of ones; the others become zero.
     struct Seen {
         const int32_t* bits; // [kTileKeys][kRows], from these rows on
         HW4_INLINE Seen from(int key) const { return {bits + int64_t{key} * kRows}; }
         HW4_INLINE I operator()(int key, I weight) const { return weight & I::load(bits + int64_t{key} * kRows); }
     };
 
-    static constexpr int kRound = 2 * fixed::kLanes; // keys after which the same lanes come again
+    static constexpr int kRound = 2 * fixed::kLanes; // after so many keys the lanes repeat
 
     // Keys [first, first + kDepth) of a tile.
     template <bool kCut, class VisibleKeys, class Counts>
@@ -214,7 +214,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
         }
     }
 
-    // Scores to the digits of weights; returns the weights' sums.
+    // Turns scores into the digits of weights; returns the weights' sums.
     template <bool kCut, class VisibleKeys>
     static HW4_INLINE LaneSums weigh(const int32_t* x, int keys, const Weighing& by, uint8_t* p, VisibleKeys seen) {
         constexpr int kTogether = kRound > kDepth ? kRound : kDepth;
@@ -232,7 +232,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
         return sums;
     }
 
-    // What a tile's weights are measured against, for all rows of a group.
+    // What a tile's weights are relative to, for all rows of a group.
     struct References {
         alignas(64) float M[kRows];
         alignas(64) float part[kRows];
@@ -252,7 +252,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
         return all;
     }
 
-    // Rows whose reference a tile's M exceeds by too much get that M.
+    // Rows get a tile's M as their reference if it exceeds the old one by too much.
     static void raise_references(Group& group, const float* M, float* o, int64_t dim) {
         for (int row = 0; row < kRows; ++row) {
             if (!Rules::raises(M[row], group.reference[row])) continue;
@@ -270,13 +270,13 @@ struct FixedAttention : DigitTiles<Rules, V> {
         TileHead head;
         int keys;
         bool first;
-        int64_t seen; // how many of the keys the group's first row sees, each row after it one more; also 0 and less
+        int64_t seen; // keys that the group's first row sees, each later row one more; also 0 and less
 
         HW4_INLINE bool hides() const { return seen < keys; }
     };
 
-    // Which scores of a tile the rows see, as bits [kTileKeys][kRows], and the largest of those. A hidden score becomes
-    // the least.
+    // Which scores the rows see, as bits [kTileKeys][kRows], and the largest of these. Hidden ones become the least
+    // integer.
     static void hide_scores(int32_t* scores, const Tile& tile, int32_t* bits, I (&largest)[kRowVectors]) {
         for (int64_t j = 0; j < kTileKeys; ++j)
             for (int64_t row = 0; row < kRows; ++row) {
@@ -291,7 +291,7 @@ struct FixedAttention : DigitTiles<Rules, V> {
         }
     }
 
-    // A tile of which a row sees nothing is so low that nothing of it counts, and is no reference.
+    // If a row sees nothing of a tile, its M is so low that the tile adds nothing and raises no reference.
     static void hide_tile(const Tile& tile, References& references) {
         for (int64_t row = 0; row < kRows && tile.seen + row <= 0; ++row) {
             references.M[row] = -HUGE_VALF;
@@ -395,7 +395,8 @@ struct FixedAttention : DigitTiles<Rules, V> {
                          head_of(at), static_cast<int>(least(kTileKeys, block.keys - first_key)),
                          t == 0,      0};
             for (int64_t g = 0; g < groups; ++g) {
-                if (first_key >= block.sees(least((g + 1) * kRows, block.rows) - 1)) continue; // all of its rows end
+                if (first_key >= block.sees(least((g + 1) * kRows, block.rows) - 1))
+                    continue; // the keys of all its rows end before this tile
                 tile.seen = block.sees(g * kRows) - first_key;
                 attend_tile(w.groups[g], q_of(g), o_of(g), w, tile, layout, block.dim, lowest.v_exponent);
             }

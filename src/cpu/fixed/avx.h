@@ -1,4 +1,4 @@
-// 256-bit vectors for attention_simd.h: what the kernels with and without dot products of bytes have in common.
+// 256-bit vectors for attention_simd.h, for the kernels with and without dot products of bytes.
 #pragma once
 
 #include "src/contracts/fixed/forward.h"
@@ -83,19 +83,19 @@ struct AvxMachine {
         transpose4_words(from, from_stride, to, to_stride);
     }
     static constexpr bool kExp2BySegments = false;
-    // A table's numbers at the lanes.
+    // The table's entries at these indices.
     static HW4_INLINE AvxInts gathered(const uint32_t* table, AvxInts at) {
         return _mm256_i32gather_epi32(reinterpret_cast<const int*>(table), at.x, sizeof(int32_t));
     }
 
-    // Sums have the element type of the instructions: of __m256i, whose elements have 64 bits, g++ makes copies.
+    // Sums have the element type of the instructions: __m256i has 64-bit elements, and g++ would copy it.
     using Words = int32_t __attribute__((vector_size(32)));
 
     static HW4_INLINE void store(uint8_t* to, __m256i x) { _mm256_store_si256(reinterpret_cast<__m256i*>(to), x); }
     static HW4_INLINE __m256i load(const uint8_t* from) {
         return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
     }
-    // All lanes the four bytes of a column.
+    // The four bytes of a column in all lanes.
     static HW4_INLINE __m256i column(const uint8_t* b, int digit, int x) {
         return _mm256_set1_epi32(four_bytes(b + int64_t{kLaneBytes} * (digit * kColumns + x)));
     }

@@ -1,18 +1,18 @@
-// 256-bit vectors without dot products of bytes (Haswell and later): products of 16-bit integers, added up in pairs.
-// 2 x 4 accumulators, 3 + 1 operands, 2 products: 14 of 16 registers. This file alone is built with -mavx2 -mfma.
+// 256-bit vectors without dot products of bytes (Haswell and later): products of 16-bit integers, added up in pairs. 2
+// x 4 accumulators, 3 + 1 inputs, 2 products: 14 of 16 registers. Only this file is compiled with -mavx2 -mfma.
 //
-// The two higher digits of a number, n2*2^8 + n1, fit 16 bits, and their products hold four of the six at once:
+// The two higher digits of a number, n2*2^8 + n1, fit 16 bits, and their product holds four of the six products:
 //
 //     all = L0*2^16 + L1*2^8 + L2 = sum of (q2*2^8 + q1)*(k2*2^8 + k1) + q2*k0 + q0*k2
 //
-// That takes 40 bits. But all - L0*2^16 = L1*2^8 + L2 stays within 32 for up to 256 columns, each at most
-// 2^8 * 2*127*128 + 2*127*128 + 128*128, or for 64 keys, where P's digits go up to 255, so all modulo 2^32 and L0 give
-// combined() exactly: four products instead of six. Instead of the digits a step has the highest digit, the two higher
+// That takes 40 bits. But all - L0*2^16 = L1*2^8 + L2 stays within 32 for up to 256 columns, each at most 2^8 *
+// 2*127*128 + 2*127*128 + 128*128, or for 64 keys, where P's digits go up to 255, so `all` modulo 2^32 and L0 give
+// combined() exactly: four products instead of six. Instead of the digits, a step has the highest digit, the two higher
 // ones together, and the lowest.
 //
-// Of two digits the whole number fits 16 bits, and two products do: L0*2^8 + L1 = sum of q1*(k1*2^8 + k0) + q0*k1,
-// which stays within 32 bits for 256 columns, each at most 127 * 0x7f7f + 128*127, or for 128 keys, where it is 255 *
-// 0x7f7f + 255*127. A step has both digits of a, and of b the number and its higher digit.
+// With two digits the whole number fits 16 bits, and two products suffice: L0*2^8 + L1 = sum of q1*(k1*2^8 + k0) +
+// q0*k1. It stays within 32 bits for 256 columns, each at most 127 * 0x7f7f + 128*127, or for 128 keys, where each is
+// 255 * 0x7f7f + 255*127. A step has both digits of a, and of b the number and its higher digit.
 #include "src/cpu/fixed/attention_simd.h"
 #include "src/cpu/fixed/avx.h"
 
@@ -31,7 +31,7 @@ struct ThreeDigits : AvxMachine {
     }
     static HW4_INLINE void pack_b(const AvxInts* w, uint8_t* to, size_t digit_bytes) { pack_a(w, to, digit_bytes); }
 
-    // Weights: 0x8080 less would not fit 16 bits.
+    // For weights: subtracting 0x8080 would not fit 16 bits.
     static HW4_INLINE void pack_weights(const AvxInts* w, uint8_t* to, size_t digit_bytes) {
         pack(w, static_cast<int16_t>(0x8000), to, digit_bytes);
     }
@@ -130,7 +130,7 @@ struct TwoDigits : AvxMachine {
     struct Sums {
         Words both[kColumns];
 
-        // Both offsets are none.
+        // Both offsets are zero.
         HW4_INLINE void start(const uint8_t*) {
 #pragma GCC unroll 4
             for (Words& sum : both) sum = Words(_mm256_setzero_si256());

@@ -1,8 +1,8 @@
-// 512-bit dot products of four bytes (AVX512-VNNI: Cascade Lake and later, Zen 4). 3 x 8 accumulators, 2 + 1 operands:
-// 27 of 32 registers, fewer with two digits. This file alone is built with -mavx512f -mavx512bw -mavx512vnni.
+// 512-bit dot products of four bytes (AVX512-VNNI: Cascade Lake and later, Zen 4). 3 x 8 accumulators, 2 + 1 inputs: 27
+// of 32 registers, fewer with two digits. Only this file is compiled with -mavx512f -mavx512bw -mavx512vnni.
 //
-// The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
-// words have, and weights as they are.
+// The instruction multiplies unsigned bytes with signed ones: rows have 128 added to their digits, as words have them,
+// and weights need no offset.
 #include "src/cpu/fixed/avx512.h"
 #include "src/cpu/fixed/attention_simd.h"
 
@@ -36,15 +36,15 @@ struct Avx512Vnni : Avx512Machine {
         for (size_t i = 0; i < kDigits; ++i) _mm512_store_si512(to + i * digit_bytes, _mm512_xor_si512(digit[i], sign));
     }
 
-    // All lanes the four bytes of a column.
+    // The four bytes of a column in all lanes.
     static HW4_INLINE __m512i column(const uint8_t* b, int digit, int x) {
         return _mm512_set1_epi32(four_bytes(b + int64_t{kLaneBytes} * (digit * kColumns + x)));
     }
 
-    // Sums have the element type of the instructions: of __m512i, whose elements have 64 bits, g++ makes copies.
+    // Sums have the element type of the instructions: __m512i has 64-bit elements, and g++ would copy it.
     using Words = int32_t __attribute__((vector_size(64)));
 
-    // Of the sums of a column and a vector of rows.
+    // For the sums of a column and a vector of rows.
     static HW4_INLINE __m512i combined(const Words (&l)[kDigits][kColumns][kRowVectors], int x, int r) {
         const __m512i low = _mm512_srai_epi32(__m512i(l[kDigits - 1][x][r]), 8);
         if constexpr (kDigits == 2) return _mm512_add_epi32(__m512i(l[0][x][r]), low);
@@ -63,7 +63,7 @@ struct Avx512Vnni : Avx512Machine {
                     for (int r = 0; r < kRowVectors; ++r) l[i][x][r] = Words(column(from, i, x));
         }
 
-        // Not loaded any earlier than here: there are registers for one digit of a at a time.
+        // Not loaded earlier than here: there are registers for only one digit of a at a time.
         static HW4_INLINE void next_digit(__m512i (&a)[kRowVectors], const uint8_t* from) {
             keep_order();
 #pragma GCC unroll 2
@@ -74,7 +74,7 @@ struct Avx512Vnni : Avx512Machine {
             for (int r = 0; r < kRowVectors; ++r) sums[r] = Words(_mm512_dpbusd_epi32(__m512i(sums[r]), a[r], b));
         }
 
-        // Digit by digit, so that sums that depend on each other are far apart.
+        // Digit by digit, so that dependent sums are far apart.
         HW4_INLINE void step(const uint8_t* a, const uint8_t* b) {
             constexpr int64_t digit_bytes = int64_t{64} * kRowVectors;
             __m512i digit[kRowVectors];

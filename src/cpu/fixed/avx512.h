@@ -1,5 +1,4 @@
-// 512-bit vectors for attention_simd.h: what the kernels with dot products of bytes and with matrix products have in
-// common.
+// 512-bit vectors for attention_simd.h, for the kernels with dot products of bytes and with matrix products.
 #pragma once
 
 #include "src/contracts/fixed/forward.h"
@@ -75,12 +74,12 @@ struct Avx512Machine {
         transpose4_words(from, from_stride, to, to_stride);
     }
 
-    // A table's numbers at the lanes.
+    // The table's entries at these indices.
     static HW4_INLINE Avx512Ints gathered(const uint32_t* table, Avx512Ints at) {
         return _mm512_i32gather_epi32(at.x, table, sizeof(int32_t));
     }
 
-    // Sixteen lanes from a table are loaded one after the other; segments are in two registers.
+    // A gather loads sixteen lanes one after the other; segments are in two registers.
     static constexpr bool kExp2BySegments = true;
     static HW4_INLINE Avx512Floats coefficient(int i, Avx512Ints bits) {
         const float* const from = kExp2Coefficients.of[i];
@@ -93,7 +92,7 @@ struct Avx512Machine {
         return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(bits.x, mask, one, 0xea));
     }
     static HW4_INLINE Avx512Floats with_fraction(Avx512Floats y, Avx512Ints bits) {
-        const __m512i fraction = _mm512_set1_epi32(0x7fffff); // not the first operand, which the result replaces
+        const __m512i fraction = _mm512_set1_epi32(0x7fffff); // not the first operand, which the result overwrites
         return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(y.x), bits.x, fraction, 0xe4));
     }
 
@@ -107,7 +106,7 @@ struct Avx512Machine {
         return _mm512_mask_shuffle_epi8(a, mask, b, order);
     }
 
-    // Bytes of four words a lane, by digit, highest first. Words are merged by halves, the first with the third, and
+    // The bytes of four words per lane, by digit, highest first. Merges words by halves, the first with the third, and
     // then by bytes: one instruction each.
     template <int kDigits>
     static HW4_INLINE void bytes_of_four(const Avx512Ints* w, __m512i (&digit)[kDigits]) {

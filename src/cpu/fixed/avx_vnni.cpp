@@ -1,9 +1,9 @@
-// 256-bit dot products of four bytes (AVX-VNNI: Alder Lake and later). 3 x 4 accumulators, 2 + 1 operands: 15 of 16
-// registers, fewer with two digits. This file alone is built with -mavxvnni.
+// 256-bit dot products of four bytes (AVX-VNNI: Alder Lake and later). 3 x 4 accumulators, 2 + 1 inputs: 15 of 16
+// registers, fewer with two digits. Only this file is compiled with -mavxvnni.
 //
-// The instruction multiplies unsigned bytes with signed ones: rows come with 128 added to their digits, which is what
-// words have, and weights as they are. It wraps; the one that saturates would do as well, since no sum of at most 256
-// such products comes near 2^31.
+// The instruction multiplies unsigned bytes with signed ones: rows have 128 added to their digits, as words have them,
+// and weights need no offset. It wraps; the saturating instruction would also work, since no sum of at most 256 such
+// products comes near 2^31.
 #include <cpuid.h>
 
 #include "src/cpu/fixed/attention_simd.h"
@@ -20,7 +20,7 @@ struct AvxVnni : AvxMachine {
     static constexpr int kQueryOffset[3] = {128, 128, 128};
     static constexpr int kWeightOffset[3] = {0, 0, 0};
 
-    // Bytes of four words a lane, by digit, highest first.
+    // The bytes of four words per lane, by digit, highest first.
     static HW4_INLINE void bytes_of_four(const AvxInts* w, __m256i (&digit)[kDigits]) {
         constexpr int kOdd = 0xaa;
         const __m256i mask = _mm256_set1_epi16(255);
@@ -54,7 +54,7 @@ struct AvxVnni : AvxMachine {
             store(to + i * digit_bytes, _mm256_xor_si256(digit[i], _mm256_set1_epi8(-128)));
     }
 
-    // Of the sums of a column.
+    // For the sums of a column.
     static HW4_INLINE __m256i combined(const Words (&l)[kDigits][kColumns], int x) {
         const __m256i low = _mm256_srai_epi32(__m256i(l[kDigits - 1][x]), 8);
         if constexpr (kDigits == 2) return _mm256_add_epi32(__m256i(l[0][x]), low);

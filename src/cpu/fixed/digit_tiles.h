@@ -1,4 +1,4 @@
-// Tiles of K and V as the digits that the products of attention_simd.h take, packed once for all query rows.
+// Tiles of K and V as digits for the products of attention_simd.h, packed once for all query rows.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace hw4::cpu {
 
-// A machine V: attention_simd.h.
+// V is a vector type of attention_simd.h.
 template <class Rules, class V>
 struct DigitTiles {
     using F = typename V::F;
@@ -62,7 +62,7 @@ struct DigitTiles {
     // ---- Numbers to words
 
     static HW4_INLINE float largest_of(const float* x, int64_t count) {
-        constexpr int kChains = 16; // independent ones, in vectors
+        constexpr int kChains = 16; // independent chains, in vectors
         uint32_t largest[kChains] = {};
         const auto take = [&](int chain, uint32_t bits) {
             const uint32_t magnitude = bits & 0x7fffffffu;
@@ -76,7 +76,7 @@ struct DigitTiles {
         return float_of(largest[0]);
     }
 
-    // One row of numbers, and zeros up to `padded`.
+    // One row of numbers, padded with zeros up to `padded`.
     static HW4_INLINE void to_words(const float* x, int64_t count, int64_t padded, fixed::Factors scale,
                                     int32_t* words) {
         const F first(scale.first);
@@ -109,11 +109,11 @@ struct DigitTiles {
                     V::transpose4(rows[row] + t, kMostColumns, columns[t] + row, kWidth);
         }
     };
-    static constexpr int64_t kWordPad = kDepth > 4 ? kDepth : 4; // what transpose4 and the steps both divide
+    static constexpr int64_t kWordPad = kDepth > 4 ? kDepth : 4; // a multiple of what transpose4 and the steps take
 
     // ---- Packing b
 
-    // By digit, highest first.
+    // Sums by digit, highest first.
     struct DigitSums {
         I of[kDigits];
 
@@ -131,7 +131,7 @@ struct DigitTiles {
         return offset[0] != 0 || offset[1] != 0 || offset[2] != 0;
     }
 
-    // kDepth rows of kWidth lanes to a step of kWidth / kColumns blocks, as many of them as are there.
+    // kDepth rows of kWidth lanes to a step of kWidth / kColumns blocks, at most `blocks` of them.
     static HW4_INLINE void pack_step(const int32_t* words, int64_t stride, uint8_t* to, size_t block_bytes,
                                      int64_t blocks) {
         I w[kDepth];
@@ -162,7 +162,7 @@ struct DigitTiles {
         }
     }
 
-    // Keys that do not exist are copies of the last one, which leaves the largest score what it is.
+    // Keys that do not exist are copies of the last key, which does not change the largest score.
     static HW4_INLINE void prepare_keys(const float* k, int64_t keys, int64_t dim, int exponent,
                                         const TileLayout& layout, uint8_t* to) {
         const fixed::Factors scale = fixed::tile_factors(exponent);

@@ -1,9 +1,9 @@
-// 2^x for weights of "fixed16" without a look-up in the contract's table: what instructions that choose among 32
-// numbers in registers can do.
+// 2^x for weights of "fixed16" without a look-up in the contract's table, for processors with instructions that choose
+// among 32 numbers in registers.
 //
-// In each of 32 segments of the fraction 2^x is a polynomial of degree 2. It is not always the table's float, but once
-// rounded to a weight always the table's weight: the coefficients were searched for so that it is, for every exponent
-// there is (Fixed16Weight.OfSegmentsIsTheTables).
+// In each of 32 segments of the fraction 2^x is a polynomial of degree 2. It is not always the table's float, but when
+// rounded to a weight it is always the table's weight: the coefficients were searched for so that this holds for every
+// exponent (Fixed16Weight.OfSegmentsIsTheTables).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace hw4::cpu {
 
 constexpr int kExp2Segments = 32;
 
-// Of the square first.
+// The coefficient of the square first.
 struct Exp2Coefficients {
     alignas(64) float of[3][kExp2Segments];
 };
@@ -36,14 +36,14 @@ constexpr Exp2Coefficients kExp2Coefficients = {
       0x1.bbe39p-1f,  0x1.c549bp-1f,  0x1.cf31fcp-1f, 0x1.d9584ap-1f, 0x1.e3b0d2p-1f, 0x1.ee4eb8p-1f, 0x1.f91f68p-1f,
       0x1.0215e4p+0f, 0x1.07e4dp+0f,  0x1.0d848ap+0f, 0x1.136976p+0f}}};
 
-constexpr int kSegmentBits = 18; // of a float's fraction that are within a segment
+constexpr int kSegmentBits = 18; // of a float's fraction, within a segment
 
-// What a vector unit does by lane, of one number.
+// The vector operations of a lane, for one number.
 struct Exp2Operations {
     static HW4_INLINE float coefficient(int i, uint32_t bits) {
         return kExp2Coefficients.of[i][bits >> kSegmentBits & (kExp2Segments - 1)];
     }
-    // 1 and where in its segment the fraction is.
+    // 1 plus the position of the fraction in its segment.
     static HW4_INLINE float within_segment(uint32_t bits) {
         return float_of((bits & ((1u << kSegmentBits) - 1)) | 0x3f800000u);
     }
@@ -53,7 +53,7 @@ struct Exp2Operations {
     }
 };
 
-// Near 2^n * 2^f, of the bits of the float 2^n * (1 + f), f a multiple of 2^-12.
+// Approximates 2^n * 2^f, given the bits of the float 2^n * (1 + f), f a multiple of 2^-12.
 template <class Operations, class Bits>
 HW4_INLINE auto exp2_by_segments(Bits bits) {
     const auto g = Operations::within_segment(bits);

@@ -1,6 +1,6 @@
 // The contracts "fixed" and "fixed16" on any processor, in plain C++. Scores and weighted values are the same sum of
-// products of digits, once over columns and once over keys, so V is kept transposed and one loop does for both. Digits
-// are kept in 16 bits, which every vector unit can multiply and add in pairs.
+// products of digits, over columns and over keys, so V is stored transposed and one loop computes both. Digits have 16
+// bits, which every vector unit can multiply and add in pairs.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace fixed;
 
-constexpr int64_t kBlockRows = 32; // share a tile of keys while it is in the cache
+constexpr int64_t kBlockRows = 32; // rows that share a tile of keys while it is in the cache
 constexpr size_t kLine = 64;
 
 constexpr size_t in_lines(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
@@ -30,7 +30,7 @@ struct TileExponents {
     int32_t v;
 };
 
-// What a row carries from tile to tile, beside its outputs.
+// The state of a row from tile to tile, besides its outputs.
 struct Row {
     float reference;
     float l[kLanes];
@@ -51,7 +51,7 @@ struct Generic {
     using Unit = typename Rules::Unit;
     using Top = typename Rules::Top;
 
-    // ---- What is prepared of a batch: the exponents of its tiles, then each tile's digits of K and V.
+    // ---- The prepared keys of a batch: the exponents of its tiles, then each tile's digits of K and V.
 
     static size_t tile_count(int64_t keys) { return static_cast<size_t>((keys + kTileKeys - 1) / kTileKeys); }
     static size_t matrix_digits(int64_t dim) { return static_cast<size_t>(kTileKeys * dim); } // of one place
@@ -146,7 +146,7 @@ struct Generic {
         for (size_t t = 0; t < columns; ++t) store_digits(scaled[t], scale, digits + t, columns);
     }
 
-    // combined() of two numbers' products, summed up; the digits of each are a plane apart.
+    // combined() of the summed products of two rows of numbers; the digits of each row are a plane apart.
     static HW4_INLINE int32_t sum_of_products(const int16_t* a, size_t a_plane, const int16_t* b, size_t b_plane,
                                               size_t count) {
         int32_t high_high = 0;
@@ -155,7 +155,7 @@ struct Generic {
         int32_t high_low = 0;
         int32_t next_next = 0;
         int32_t low_high = 0;
-        for (size_t i = 0; i < count; ++i) { // sums of their own, so that compilers see dot products
+        for (size_t i = 0; i < count; ++i) { // separate sums, so that compilers recognise dot products
             high_high += a[i] * b[i];
             high_next += a[i] * b[b_plane + i];
             next_high += a[a_plane + i] * b[i];

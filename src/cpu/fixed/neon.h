@@ -1,4 +1,4 @@
-// ARM's 128-bit vectors for attention_simd.h: what the kernels with and without matrix instructions have in common.
+// ARM's 128-bit vectors for attention_simd.h, for the kernels with and without matrix instructions.
 #pragma once
 
 #include <arm_neon.h>
@@ -48,7 +48,7 @@ HW4_INLINE NeonFloats fused(NeonFloats a, NeonFloats b, NeonFloats c) { return v
 HW4_INLINE NeonFloats larger(NeonFloats a, NeonFloats b) { return vmaxq_f32(a.x, b.x); }
 HW4_INLINE bool any_above(NeonFloats a, NeonFloats b) { return vmaxvq_u32(vcgtq_f32(a.x, b.x)) != 0; }
 
-// Modulo 2^32, as the kernels want it: to the compiler vaddq_s32() is a sum of integers that never overflow.
+// Modulo 2^32, as the kernels need it: the compiler assumes that vaddq_s32() never overflows.
 HW4_INLINE NeonInts operator+(NeonInts a, NeonInts b) {
     return vreinterpretq_s32_u32(vaddq_u32(vreinterpretq_u32_s32(a.x), vreinterpretq_u32_s32(b.x)));
 }
@@ -76,7 +76,7 @@ struct NeonMachine {
     static constexpr int kRowVectors = 2;
     static constexpr int kColumns = 4;
     static constexpr bool kFinishesLate = false;
-    // All digits are signed; those of P are 128 below the true ones.
+    // All digits are signed; the digits of P are stored minus 128.
     static constexpr int kQueryOffset[3] = {0, 0, 0};
     static constexpr int kWeightOffset[3] = {-128, -128, -128};
 
@@ -102,7 +102,7 @@ struct NeonMachine {
     }
 
     static constexpr bool kExp2BySegments = false;
-    // A table's numbers at the lanes.
+    // The table's entries at these indices.
     static HW4_INLINE NeonInts gathered(const uint32_t* table, NeonInts at) {
         const auto two = vreinterpretq_u64_s32(at.x);
         const uint64_t first = vgetq_lane_u64(two, 0);
@@ -113,7 +113,7 @@ struct NeonMachine {
         return vreinterpretq_s32_f32(vcombine_f32(low, high));
     }
 
-    // Signed digits of four words a lane, by digit: four bytes a lane, highest digit first.
+    // The signed digits of four words per lane, by digit: four bytes per lane, highest digit first.
     template <int kDigits>
     static HW4_INLINE void digits_of_four(const NeonInts* w, int8x16_t (&digit)[kDigits]) {
         const auto bytes = [&](int i) { return vreinterpretq_s8_s32(w[i].x); };
@@ -129,7 +129,7 @@ struct NeonMachine {
         digit[kDigits - 1] = veorq_s8(vreinterpretq_s8_s16(vtrn1q_s16(even01, even23)), sign);
     }
 
-    // Of the sums of a column and some rows, l[digit][column][rows].
+    // For the sums of a column and some rows, l[digit][column][rows].
     template <int kDigits, int kLeft, int kRight>
     static HW4_INLINE int32x4_t combined(const int32x4_t (&l)[kDigits][kLeft][kRight], int x, int r) {
         if constexpr (kDigits == 2)

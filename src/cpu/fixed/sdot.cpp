@@ -1,5 +1,5 @@
-// ARM's dot products of four bytes. 3 x 8 accumulators, 2 + 3 operands: 29 of 32 registers, fewer with two digits. This
-// file alone is built with +dotprod.
+// ARM's dot products of four bytes. 3 x 8 accumulators, 2 + 3 inputs: 29 of 32 registers, fewer with two digits. Only
+// this file is compiled with +dotprod.
 #include <sys/auxv.h>
 
 #include "src/cpu/fixed/attention_simd.h"
@@ -52,7 +52,7 @@ struct Sdot : NeonMachine {
             add<3>(l, a, b);
         }
 
-        // Not loaded any earlier than here: there are registers for one digit of a at a time.
+        // Not loaded earlier than here: there are registers for only one digit of a at a time.
         static HW4_INLINE void next_digit(int8x16_t (&a)[kRowVectors], const int8_t* from) {
             keep_order();
 #pragma GCC unroll 2
@@ -65,7 +65,7 @@ struct Sdot : NeonMachine {
             int8x16_t b_digit[kDigits];
 #pragma GCC unroll 3
             for (int64_t i = 0; i < kDigits; ++i) b_digit[i] = vld1q_s8(to + 16 * i);
-            // Digit by digit, so that sums that depend on each other are far apart.
+            // Digit by digit, so that dependent sums are far apart.
             constexpr int64_t digit_bytes = int64_t{16} * kRowVectors;
             int8x16_t digit[kRowVectors];
 #pragma GCC unroll 3

@@ -1,5 +1,5 @@
-// ARM's products of 2 x 8 with 8 x 2 bytes. 3 x 8 accumulators, 6 + 2 operands: all 32 registers, fewer with two
-// digits. This file alone is built with +i8mm.
+// ARM's products of 2 x 8 with 8 x 2 bytes. 3 x 8 accumulators, 6 + 2 inputs: all 32 registers, fewer with two digits.
+// Only this file is compiled with +i8mm.
 #include <sys/auxv.h>
 
 #include "src/cpu/fixed/attention_simd.h"
@@ -54,7 +54,7 @@ struct Smmla : NeonMachine {
                     for (int r = 0; r < kRowPairs; ++r) l[i][x][r] = pair_twice(from + i * digit_bytes + 8 * x);
         }
 
-        // Not loaded any earlier than here: there are registers for two operands of a at a time.
+        // Not loaded earlier than here: there are registers for only two inputs of a at a time.
         static HW4_INLINE int8x16_t next_operand(const int8_t* from) {
             keep_order();
             return vld1q_s8(from);
@@ -68,7 +68,7 @@ struct Smmla : NeonMachine {
             for (int64_t i = 0; i < kDigits; ++i)
 #pragma GCC unroll 2
                 for (int64_t x = 0; x < kColumnPairs; ++x) b_digit[i][x] = vld1q_s8(to + 16 * (i * kColumnPairs + x));
-                    // Digit by digit, so that sums that depend on each other are far apart.
+                    // Digit by digit, so that dependent sums are far apart.
 #pragma GCC unroll 3
             for (int64_t i = kDigits - 1; i >= 0; --i)
 #pragma GCC unroll 4

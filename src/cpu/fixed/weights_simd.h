@@ -1,5 +1,5 @@
-// From scores to weights under each of the contracts of digits, a lane for each row, over the vector operations that
-// attention_simd.h has too.
+// From scores to weights under the contracts of digits, a lane for each row, with the vector operations of
+// attention_simd.h.
 #pragma once
 
 #include "src/contracts/fixed/rules.h"
@@ -7,19 +7,19 @@
 
 namespace hw4::cpu {
 
-// What a tile counts in the rows of a vector (TileWeights).
+// The factors of a tile in the sums of the rows of a vector (TileWeights).
 template <class F>
 struct VectorTileWeights {
     F sums;
     F values;
 };
 
-// `part` is what a tile's weights count beside 2^m, and 0 where a row sees nothing of the tile. A score becomes a
-// weight by the numbers in Weighing, whose cut was made before.
+// `part` is the factor of a tile's weights besides 2^m, and 0 where a row sees nothing of the tile. The numbers in
+// Weighing turn a score into a weight; `cut` is applied before.
 template <class Rules, class V>
 struct VectorWeights;
 
-// fixed::quarter_power of 1 to 4 as the bits of floats.
+// fixed::quarter_power of 1 to 4, as the bits of floats.
 struct QuarterBits {
     uint32_t of[5];
 };
@@ -37,12 +37,11 @@ template <class V>
 struct VectorWeights<FixedRules, V> {
     using F = typename V::F;
     using I = typename V::I;
-    static constexpr int kLeastWeightBits = 5; // weights below 2^-2^5 count as that: P is 0
+    static constexpr int kLeastWeightBits = 5; // weights below 2^-2^5 are replaced by it: P is 0
     static_assert(-(1 << kLeastWeightBits) < fixed::kDeepest);
 
-    // A weight's bits as of a float (fixed::weight_of_power) are its score shifted left, plus `at`, whether scores have
-    // a fraction or not: modulo 2^32 whatever is beyond drops out, and the floor keeps the exponent itself within a
-    // float's.
+    // A weight's bits, as for fixed::weight_of_power, are its score shifted left, plus `at`, whether scores have a
+    // fraction or not: higher bits drop out modulo 2^32, and the floor keeps the exponent within a float's.
     struct Weighing {
         I cut, floor, left, at;
     };
@@ -51,11 +50,11 @@ struct VectorWeights<FixedRules, V> {
     static HW4_INLINE F power_of_two(F k) { return power(nearest(larger(k, F(-127.0f)))); }
     static HW4_INLINE I clamped(I x, int32_t from, int32_t to) { return smaller(larger(x, I(from)), I(to)); }
 
-    // fixed::Unit and what follows from it, of the exponents of rows and a tile and the rows' largest scores.
+    // fixed::Unit and numbers that follow from it, from the exponents of rows and a tile and the rows' largest scores.
     static HW4_INLINE Weighing weighing_for(I q_exponent, int k_exponent, I largest, float* m, float* part) {
         const I f = q_exponent + I(k_exponent - FixedRules::kUnitBits);
         const I bits = clamped(f, 0, fixed::kMostBits);
-        const I apart = clamped(I(0) - f, 0, kLeastWeightBits); // a difference of 1 counts 2^this, or too much
+        const I apart = clamped(I(0) - f, 0, kLeastWeightBits); // a difference of 1 is 2^this, or too much
         Weighing by;
         by.cut = clamped(f - I(fixed::kMostBits), 0, 31);
         by.left = I(fixed::kMostBits) - bits + apart;
@@ -85,7 +84,7 @@ struct VectorWeights<FixedRules, V> {
     }
 };
 
-// 2^(i/4096) as the bits of a float, less i * 2^11: plus n * 2^11 they are those of 2^(n/4096), n from -126 * 4096 on.
+// 2^(i/4096) as a float's bits, minus i * 2^11: plus n * 2^11 they are the bits of 2^(n/4096), n >= -126 * 4096.
 struct Exp2Bits {
     uint32_t less[fixed16::kTableSize];
 };
@@ -103,12 +102,13 @@ template <class V>
 struct VectorWeights<Fixed16Rules, V> {
     using F = typename V::F;
     using I = typename V::I;
-    static constexpr int kLeastWeightBits = 17; // in units of 2^-12, weights below 2^(16 - 2^5) count as that: P is 0
+    static constexpr int kLeastWeightBits =
+        17; // in units of 2^-12, weights below 2^(16 - 2^5) are replaced by it: P is 0
     static constexpr int32_t kTopUnits = static_cast<int32_t>(fixed16::kTop * fixed16::kTableSize);
     static_assert(kTopUnits - (1 << kLeastWeightBits) < -fixed16::kTableSize);
 
-    // A weight's exponent is its score shifted left, plus `at`, likewise. A machine that takes powers by segments wants
-    // it as the bits of a float, further to the left and with a bias.
+    // A weight's exponent is its score shifted left, plus `at`. For powers by segments it is the bits of a float:
+    // shifted further to the left and with a bias.
     static constexpr int kFurther = V::kExp2BySegments ? 23 - fixed16::kFractionBits : 0;
     static constexpr int32_t kBias = V::kExp2BySegments ? 127 << 23 : 0;
     struct Weighing {
@@ -132,7 +132,7 @@ struct VectorWeights<Fixed16Rules, V> {
         return by;
     }
 
-    // Of any exponent in units of 2^-12 from -126 * 4096 to 127 * 4096. 2^x is right below 0 too: it rounds to 1 above
+    // For any exponent in units of 2^-12 from -126 * 4096 to 127 * 4096. 2^x is right below 0 too: it rounds to 1 above
     // 2^-1, else to 0.
     static HW4_INLINE F exp2_at(I exponent) {
         const I less = V::gathered(kExp2Bits.less, exponent & I(fixed16::kTableSize - 1));

@@ -1,8 +1,8 @@
-// Matrix products of 16 x 32 with 32 x 16 bf16 numbers (AMX-BF16: Sapphire Rapids and later). This file alone is built
-// with -mavx512f -mamx-tile -mamx-bf16.
+// Matrix products of 16 x 32 with 32 x 16 bf16 numbers (AMX-BF16: Sapphire Rapids and later). Only this file is
+// compiled with -mavx512f -mamx-tile -mamx-bf16.
 //
-// A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. Of the eight
-// tiles there are, four are sums, two are columns and two are rows.
+// A tile of the result has a key or column in each of its 16 rows, and a lane for each of 16 query rows. The eight
+// tiles: four of sums, two of columns and two of rows.
 #include "src/cpu/amx_tiles.h"
 #include "src/cpu/fixed/avx512.h"
 #include "src/cpu/half/attention_tiles.h"
@@ -41,7 +41,7 @@ struct AmxBf16 : Avx512Machine {
                                     float* c) {
         constexpr int64_t kTile = int64_t{16} * 32; // numbers, in rows of 64 bytes
         constexpr int64_t kSumsRow = 128;           // bytes
-        // Names, since some compilers' macros cast the first word of what they are given.
+        // Named variables, since some compilers' macros cast only the first token of their argument.
         float* const c01 = c + 16;
         float* const c10 = c + kTile;
         float* const c11 = c10 + 16;

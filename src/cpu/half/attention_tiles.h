@@ -1,34 +1,33 @@
 // Attention of the contract "bf16" for a block of query rows, over products of tiles of bf16 numbers.
 //
-// As in the other kernels the vector axis is the ROWS: a lane carries one query row, and no horizontal operation
-// exists. Both products have one form,
+// As in the other kernels the vector axis is the ROWS: a lane carries one query row, without horizontal operations.
+// Both products have one form,
 //
 //     c[column][row] = sum, over depth, of columns[column][depth] * rows[depth][row]
 //
 // scores:  rows = Q, columns = a tile of K, column = key,     depth = t
 // output:  rows = P, columns = a tile of V, column = feature, depth = key
 //
-// in steps of kDepth places: columns come as [block of 16][step][column][place], rows as [step][vector of 16][pair of
-// places][row][place of the pair], which is how the matrix unit takes them and, pair by pair, the vector unit too. What
-// does not exist is zero.
+// in steps of kDepth places: columns are [block of 16][step][column][place], rows are [step][vector of 16][pair of
+// places][row][place of the pair], as the matrix unit and, pair by pair, the vector unit take them. Others are zero.
 //
-// How numbers are kept from what the instructions do to denormals, which they take and leave as zeros:
-//   V        is packed times 2^64: its least number is normal then, and so is any part of it that O could show. The
+// The instructions replace denormals by zeros, in inputs and results. How numbers avoid that:
+//   V        is packed times 2^64: then its least number is normal, and so is any part of it that O could show. The
 //            largest sum, at most 2^52 of values (the contract's domain) times 2^64, is finite.
-//   Q and K  are packed as they are. A denormal number changes no score by more than 2^-62 of a column, unless what it
-//            meets is 2^64 or more. So scores of a row or of a key that has such a number are not taken from the
-//            product: they are chains in float32.
-//   scores   below 2^-126 are nothing to an exponent, whatever becomes of them.
+//   Q and K  are packed unscaled. A denormal number changes no score by more than 2^-62 of a column, unless the number
+//            that it is multiplied with is 2^64 or more. So scores of a row or key with such a number are not taken
+//            from the product: they are chains in float32.
+//   scores   below 2^-126 change no exponent, with any value.
 //
-// A row's bytes depend on its query and the keys that it sees, on nothing else: tiles of keys begin at multiples of
-// their size, from the last to the first as on the GPU (and in FlashAttention-2, so that weights are rounded at the
-// same largest scores as its); a key that is not seen has the weight +0, which leaves every sum as it was; a row that
-// has its reference raised leaves the others theirs.
+// A row's bytes depend only on its query and the keys that it sees: tiles of keys begin at multiples of their size and
+// go from the last to the first as on the GPU (and in FlashAttention-2, so that weights are rounded at the same largest
+// scores); a key that is not seen has weight +0, which changes no sum; raising a row's reference changes no other
+// row's.
 //
 // Q, K, V and O are stored as bf16, or as float32: then packing rounds Q, K and V, and O has values of bf16.
 //
-// A machine V brings: its vectors F of 16 floats and I of 16 words with the overloads of the operations, transpose4,
-// widened, pair, products, and Session, which exists while a block is computed.
+// A vector type V brings: its vectors F of 16 floats and I of 16 words with the overloads of the operations,
+// transpose4, widened, pair, products, and Session, which exists while a block is computed.
 #pragma once
 
 #include <cstring>
@@ -39,12 +38,12 @@
 
 namespace hw4::cpu {
 
-// add_exponent(y, t) where x is above `least`, 0 elsewhere.
+// add_exponent(y, t) if x is above `least`, else 0.
 HW4_INLINE float add_exponent_above(float least, float x, float y, float t) {
     return x > least ? add_exponent(y, t) : 0.0f;
 }
 
-// 2^x within 2^-22, 0 below the normal numbers.
+// 2^x within 2^-22; 0 below the normal numbers.
 template <class F>
 HW4_INLINE F power_of_2(F x) {
     const F t = x + F(kRoundToInt);
@@ -60,18 +59,18 @@ struct TileAttention {
     static constexpr int64_t kRowVectors = 2; // of a group
     static constexpr int64_t kRows = kRowVectors * kWidth;
     static constexpr int64_t kColumns = 32; // of a product
-    static constexpr int64_t kDepth = 32;   // of its step
+    static constexpr int64_t kDepth = 32;   // of a product's step
     static constexpr int64_t kPairs = kDepth / 2;
-    static constexpr int64_t kTileNumbers = kWidth * kDepth; // one block or vector, one step
+    static constexpr int64_t kTileNumbers = kWidth * kDepth; // of one block or vector in one step
     static constexpr int64_t kStepRows = kRowVectors * kTileNumbers;
-    static constexpr int64_t kTileKeys = 128; // after which a row's reference may rise
+    static constexpr int64_t kTileKeys = 128; // a row's reference may rise only between tiles
     static constexpr int64_t kBlockRows = 192;
-    static constexpr int64_t kMostDim = 1024; // workspaces are for that
+    static constexpr int64_t kMostDim = 1024; // sets the size of workspaces
     static constexpr size_t kLine = 64;
     static_assert(kBlockRows % kRows == 0 && kTileKeys % kColumns == 0 && kColumns == kDepth);
 
-    // Up to here a reference is scaled and rounded, which adds the same to all exponents of a row, at most 2^-14. From
-    // there on scores have it taken from them before they are scaled.
+    // Up to here a reference is scaled and rounded, which adds the same error to all exponents of a row, at most 2^-14.
+    // Beyond, the reference is subtracted from scores before they are scaled.
     static constexpr float kFar = 1024.0f;
     static constexpr float kValueScale = 0x1p64f;
     static constexpr float kValueUnit = 0x1p-64f;
@@ -99,7 +98,7 @@ struct TileAttention {
     struct TileLayout {
         int64_t k_block; // numbers of 16 keys
         int64_t v_block; // of 16 columns
-        size_t v;        // bytes before them
+        size_t v;        // bytes before the blocks of V
         size_t bytes;
 
         explicit HW4_INLINE TileLayout(int64_t dim)
@@ -121,7 +120,7 @@ struct TileAttention {
     static HW4_INLINE uint16_t rounded(uint16_t x) { return x; }
     static HW4_INLINE uint16_t rounded(float x) { return bf16_bits(x); }
 
-    // The first kCount of `count` numbers, which may be none or fewer: zeros follow.
+    // The first kCount of `count` numbers, which may be 0 or negative: zeros follow.
     template <int64_t kCount, class E>
     static HW4_INLINE void copy_some(const E* from, int64_t count, uint16_t* to) {
         if (count >= kCount) {
@@ -131,7 +130,7 @@ struct TileAttention {
         for (int64_t i = 0; i < kCount; ++i) to[i] = i < count ? rounded(from[i]) : uint16_t{0};
     }
 
-    // Columns [first, first + kDepth) of 16 rows of which `rows` exist. Says of each whether it has a huge number.
+    // Columns [first, first + kDepth) of 16 rows, `rows` of which exist. Notes which rows have a huge number.
     template <class E>
     static HW4_INLINE void pack_rows(const E* from, int64_t rows, int64_t dim, int64_t first, uint16_t* to,
                                      bool* huge) {
@@ -196,8 +195,8 @@ struct TileAttention {
 
     // ---- A block of rows
 
-    // What a group's rows carry from tile to tile, row index last, so that a vector load takes 16 rows. A weight is
-    // 2^(c * (score - origin) - base): near 0 the origin is 0, and far from it the base.
+    // The state of a group's rows from tile to tile, row index last, so that a vector load takes 16 rows. A weight is
+    // 2^(c * (score - origin) - base): near 0 the origin is 0, and far from it the base is 0.
     struct Group {
         alignas(kLine) float base[kRows];
         alignas(kLine) float origin[kRows];
@@ -216,14 +215,14 @@ struct TileAttention {
     static HW4_INLINE int64_t o_floats(int64_t dim) { return rounded_up(dim) * kRows; }
 
     struct Workspace {
-        Group* groups; // [groups], as many as the rows of the block make
+        Group* groups; // [groups], enough for the rows of the block
         uint16_t* q;   // [groups][q_numbers]
         float* o;      // [groups][o_floats], times 2^64
         float* s;      // [kTileKeys][kRows]
         uint16_t* p;   // [steps of kTileKeys][kStepRows]
         size_t floats;
 
-        // Every part is whole lines.
+        // Every part has whole cache lines.
         Workspace(float* base, int64_t rows, int64_t dim) {
             size_t used = 0;
             const auto take = [&](size_t count) {
@@ -269,15 +268,15 @@ struct TileAttention {
         const TileHead* head;
         const uint16_t* k;
         const uint16_t* v;
-        int64_t keys; // that a row of the group sees, in whole steps
-        // How many of them the first row sees; each row after it sees one more, up to `exist`. May be negative.
+        int64_t keys; // visible to a row of the group, in whole steps
+        // How many keys the first row sees; each row after it sees one more, up to `exist`. May be negative.
         int64_t first_seen;
         int64_t exist;
 
         HW4_INLINE int64_t seen(int64_t row) const { return least(first_seen + row, exist); }
     };
 
-    // As the products have it, but one rounding a column and nothing lost.
+    // The same score as in the products, but with one rounding per column and no loss of denormals.
     static float chained_score(const uint16_t* q, int64_t row, const uint16_t* k, int64_t key, int64_t dim,
                                const TileLayout& layout) {
         float sum = 0.0f;
@@ -306,7 +305,7 @@ struct TileAttention {
                 if (j >= tile.seen(row)) s[j * kRows + row] = -HUGE_VALF;
     }
 
-    // The rows whose largest score asks for it get a new reference, and their sums are multiplied.
+    // Rows with a too large score get a new reference, and their sums are multiplied.
     static void raise_references(Group& group, const float* tile_max, float* o, int64_t dim, Scale scale) {
         alignas(kLine) float factors[kRows];
         for (int64_t row = 0; row < kRows; ++row) {
@@ -317,7 +316,7 @@ struct TileAttention {
             const bool far = !within(scaled, -kFar, kFar);
             const float base = far ? 0.0f : scaled;
             const float origin = far ? top : 0.0f;
-            // A row that has seen nothing has nothing in its sums.
+            // The sums of a row that has seen nothing are 0.
             factors[row] = power_of_2(hw4::fused(group.origin[row] - origin, scale.c, group.base[row] - base));
             if (group.raise_above[row] == -HUGE_VALF) factors[row] = 0.0f;
             group.base[row] = base;
@@ -353,7 +352,7 @@ struct TileAttention {
             (F::load(s + i) - F::load(group.origin + i % kRows)).store(s + i);
     }
 
-    // Scores to weights, and their sums: of two keys first, then of the tile, then of the row.
+    // Turns scores into weights, and sums them: two keys first, then the tile, then the row.
     static void weigh(Group& group, const float* s, int64_t keys, uint16_t* p, Scale scale) {
         const F c(scale.c);
         F base[kRowVectors];
@@ -396,7 +395,7 @@ struct TileAttention {
                                        o + x * kRows);
     }
 
-    // O in place; then, rounded, to where it belongs.
+    // Finishes O in place, then stores it rounded in the output.
     static void store_rows(const Group& group, float* o, const RowBlock& block, int64_t first, int64_t rows) {
         for (int64_t r = 0; r < kRows; r += kWidth) {
             const F inverse = F(1.0f) / F::load(group.l + r);
