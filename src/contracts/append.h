@@ -1,4 +1,4 @@
-// New rows of K and V for a cache, with RoPE if asked: what hw4_append() does to one row, for the host and the GPU.
+// New rows of K and V for a cache, with RoPE if asked: hw4_append() for one row, on the host and the GPU.
 #pragma once
 
 #include "src/base/float_bits.h"
@@ -12,17 +12,17 @@ struct AppendedRows {
     Tensor from;
     Tensor to;
     int64_t heads = 0;
-    bool to_cache = false; // after the keys that are there; otherwise where they are in `from`
+    bool to_cache = false; // behind the keys that are there; otherwise at their place in `from`
     bool rotated = false;
 };
 
 struct Append {
-    AppendedRows parts[3]; // K, V, and Q where heads of it are rotated
+    AppendedRows parts[3]; // K, V, and Q if its heads are rotated
     int64_t batches = 0;
     int64_t tokens = 0;
-    int64_t keys = 0; // that a batch has room for
+    int64_t keys = 0; // rows of a batch in the cache
     int64_t dim = 0;
-    const int32_t* lengths = nullptr; // of each batch, after the call
+    const int32_t* lengths = nullptr; // keys of each batch, after the call
     PageTable pages;
     const float* rope = nullptr; // [position][pair][2], at least `keys` positions
     bool interleaved = false;
@@ -36,8 +36,8 @@ HW4_INLINE float loaded(const float* at, bool) { return *at; }
 HW4_INLINE void store_rounded(uint16_t* at, float x, bool bf16) { *at = bf16 ? bf16_bits(x) : fp16_bits(x); }
 HW4_INLINE void store_rounded(float* at, float x, bool) { *at = x; }
 
-// The row with this index among all rows of K, V and Q: pairs first, first + step, ... of its dim / 2 pairs of columns
-// (rounded up). T is float, or uint16_t for both 16-bit elements.
+// The row with this index among all rows of K, V and Q: the pairs first, first + step, ... of its dim / 2 pairs of
+// columns (rounded up). T is float, or uint16_t for both 16-bit types.
 template <class T>
 HW4_INLINE void append_row(const Append& all, int64_t index, int64_t first, int64_t step) {
     int part = 0;

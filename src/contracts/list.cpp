@@ -1,5 +1,5 @@
-// The contracts, one row each. A change to what a contract's header states changes bytes: the revision goes up, and
-// testcases/expected.tsv is made again.
+// The contracts, one row each. A change to what a contract's header says changes bytes: raise the revision and make
+// testcases/expected.tsv again.
 #include "src/contracts/contract.h"
 #include "src/contracts/f32/backward.h"
 #include "src/contracts/f32/forward.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr Domain kNoOverflow = {.most_score = kScoreLimit, .most_sum = kValueLimit, .most_gradient = kGradientLimit};
 
 constexpr Scales kEveryScale = {kLeastScale, kMostScale};
-// With a larger c a number of Q times c may be beyond all floats. These are the scales of 256 to 1 columns.
+// With a larger c, a number of Q times c may be beyond all floats. These are the scales of 256 to 1 columns.
 constexpr Scales kScalesOfFixed = {0x1p-4, 1};
 
 constexpr Computed kF32Computes[] = {

@@ -1,11 +1,11 @@
 // A row's logsumexp, the natural logarithm of the sum of exp(score * scale) over the keys that the row sees, from its
 // statistics: ln2 * (M + c * origin + log2(l)). The host and the GPU compute it with these functions, so its bytes
-// follow from those of the statistics. It is a part of every contract: another logarithm is another revision of
+// follow from those of the statistics. It is part of every contract: another logarithm means another revision of
 // forward.
 //
-// In doubles, by additions, multiplications and divisions alone: those are rounded alike everywhere, and of numbers
-// that cancel, or of which one is huge, nothing is lost that a float could hold; c * origin is exact. The float is
-// within 0.5001 units in its last place and 2^-52 * |M| of the logsumexp that the statistics stand for.
+// Computed in doubles, with additions, multiplications and divisions only, which every machine rounds alike. If numbers
+// cancel, or one is huge, no bit is lost that a float could hold; c * origin is exact. The float is within 0.5001 units
+// in its last place and 2^-52 * |M| of the exact logsumexp of the statistics.
 #pragma once
 
 #include <cmath>
@@ -15,8 +15,8 @@
 
 namespace hw4 {
 
-// Of a positive number. With s = (m - 1) / (m + 1) it is 2/ln2 * atanh(s), as far as s^17, beside the exponent: exact
-// for powers of two, elsewhere within 2^-48 of itself.
+// log2 of a positive number: the exponent plus, with s = (m - 1) / (m + 1), 2/ln2 * atanh(s) up to s^17: exact for
+// powers of two, elsewhere within 2^-48 of itself.
 HW4_INLINE double log2_of(double x) {
     int exponent = 0;
     double mantissa = frexp(x, &exponent);
@@ -31,7 +31,7 @@ HW4_INLINE double log2_of(double x) {
     return exponent + 0x1.71547652b82fep+1 * s * sum;
 }
 
-// `one` is what a weight of 1 counts in l.
+// `one` is what a weight of 1 adds to l.
 HW4_INLINE float logsumexp(const RowStatistics& row, Scale scale, double one) {
     if (row.l == 0) return -HUGE_VALF;
     const double c = scale.c;

@@ -1,5 +1,5 @@
-// Rotary position embedding (RoPE): the rotation of two columns of a row, and the table of cosines and sines. Part of
-// what defines the bytes of hw4_append(): compiled without contraction for the host and the GPU.
+// Rotary position embedding (RoPE): the rotation of two columns of a row, and the table of cosines and sines. It
+// defines the bytes of hw4_append(), so the host and the GPU compile it without contraction.
 #pragma once
 
 #include <cmath>
@@ -16,8 +16,8 @@ HW4_INLINE Rotated rotate(float a, float b, float cosine, float sine) {
     return {fused(a, cosine, -(b * sine)), fused(a, sine, b * cosine)};
 }
 
-// The table is computed on the host, in doubles by + - * / alone, which every machine rounds alike. The doubles are
-// within 2^-30 of the exact values: at the last positions, angles near 2^20 are rounded to multiples of 2^-33.
+// The host computes the table in doubles with + - * / only, which every machine rounds alike. The doubles are within
+// 2^-30 of the exact values: at the last positions, angles near 2^20 are rounded to multiples of 2^-33.
 constexpr double kMostRopeTheta = 1e12;
 constexpr int64_t kMostRopePositions = int64_t{1} << 20; // the angle's multiple of pi/2 has to be exact
 constexpr int64_t kMostRopeColumns = int64_t{1} << 16;
@@ -30,7 +30,7 @@ inline double exp2_of(double x) {
     return std::ldexp(sum, static_cast<int>(whole));
 }
 
-// The Taylor series of both after pi/2, in parts of 33, 33 and 53 bits, is taken out of the angle.
+// The Taylor series of both, after subtracting the multiple of pi/2 from the angle in parts of 33, 33 and 53 bits.
 inline void sine_cosine(double angle, double& sine, double& cosine) {
     const double whole = (angle * 0x1.45f306dc9c883p-1 + 0x1.8p52) - 0x1.8p52;
     const double r = ((angle - whole * 0x1.921fb544p+0) - whole * 0x1.0b4611a6p-34) - whole * 0x1.3198a2e037073p-69;

@@ -1,7 +1,7 @@
-// What scores are multiplied by: 1/sqrt(d), or another number that a problem has. f32/forward.h says for which numbers
-// the arithmetic is defined.
+// The factor of the scores: 1/sqrt(d), or a number that the problem gives. f32/forward.h says for which numbers the
+// arithmetic is defined.
 //
-// Computed on the host only (double sqrt, multiplication and division are correctly rounded everywhere) and handed to
+// Computed on the host only (double sqrt, multiplication and division are correctly rounded everywhere) and passed to
 // kernels as values.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace hw4 {
 constexpr double kLeastScale = 0x1p-100;
 constexpr double kMostScale = 0x1p100;
 
-// Whether the scale is 1/sqrt(d): 0, or a number whose nearest float is that of 1/sqrt(d), as callers compute it.
+// Whether the scale is 1/sqrt(d): 0, or a number with the same nearest float as 1/sqrt(d), as callers compute it.
 inline bool is_usual_scale(int64_t d, double scale) {
     return scale == 0 || static_cast<float>(scale) == static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
 }
@@ -32,7 +32,7 @@ inline Scale scale_for(int64_t d, double scale = 0) {
     return {static_cast<float>(log2_e / root), static_cast<float>(root / log2_e)};
 }
 
-// The scale as a float, which dQ and dK are multiplied by.
+// The scale as a float, the factor of dQ and dK.
 inline float gradient_scale_for(int64_t d, double scale = 0) {
     return static_cast<float>(is_usual_scale(d, scale) ? 1.0 / std::sqrt(static_cast<double>(d)) : scale);
 }

@@ -1,5 +1,5 @@
-// What of backward is asked for, and of which rows and keys that takes pairs: of an operation that is a part of
-// backward not of all. Pure, the same for every engine.
+// The gradients that an operation asks for, and the rows and keys that form pairs for them: an operation that is a part
+// of backward does not need all pairs. Pure functions, the same for every engine.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace hw4 {
 
-// Of a block of keys dK and dV, of all of them dQ too, or dQ alone.
+// dK and dV of a block of keys, with or without the dQ of all keys, or dQ alone.
 struct AskedGradients {
-    int64_t first_key; // of those whose pairs are formed
+    int64_t first_key; // of the keys that form pairs
     int64_t keys;
     bool gives_dq;
     bool gives_dk_dv;
-    int64_t unseeing_rows; // of each head, from its first on, that have no such pair; whole groups of its sums
+    int64_t unseeing_rows; // the first rows of each head that see none of these keys; a multiple of the rows of a group
 
     explicit AskedGradients(const Problem& problem)
         : first_key(problem.operation == &kKeyGradients ? problem.first_key : 0),
@@ -24,7 +24,7 @@ struct AskedGradients {
           gives_dq(problem.operation != &kKeyGradients), gives_dk_dv(problem.operation != &kQueryGradients),
           unseeing_rows(unseeing(problem) / kGroupRows * kGroupRows) {}
 
-    // The problem without those rows, of which the same is asked for.
+    // The problem without these rows.
     Problem of_rows(const Problem& problem) const {
         Problem seeing = problem;
         seeing.queries -= unseeing_rows;

@@ -18,13 +18,13 @@ void add_to(float* sum, const float* part, int64_t count) {
     for (int64_t x = 0; x < count; ++x) sum[x] += part[x];
 }
 
-// sums += parts, and the parts begin again.
+// sums += parts, then parts = 0.
 void close_into(Floats& sums, Floats& parts) {
     add_to(sums.data(), parts.data(), static_cast<int64_t>(sums.size()));
     std::fill(parts.begin(), parts.end(), 0.0f);
 }
 
-// One head of queries, and what forward has left of it.
+// One head of queries, and what forward leaves of it.
 struct Head {
     const float* q;
     const float* dout;
@@ -33,7 +33,7 @@ struct Head {
     std::vector<RowStatistics> rows;
 };
 
-// Rows of keys or values, [N][d], transposed so that the loop over pairs runs over neighbours in memory.
+// Rows of keys or values, [N][d], transposed so that the loop over pairs runs over contiguous memory.
 Floats transposed(const float* rows, int64_t n, int64_t d) {
     Floats columns = zeros(d, n);
     for (int64_t j = 0; j < n; ++j)
@@ -41,7 +41,7 @@ Floats transposed(const float* rows, int64_t n, int64_t d) {
     return columns;
 }
 
-// dot() of a row with the first `count` of the n rows that were transposed.
+// dot() of a row with the first `count` of the n transposed rows.
 HW4_FMA_CLONES void dots(const float* row, const float* columns, int64_t n, int64_t d, int64_t count, float* chains,
                          float* to) {
     std::fill(to, to + count, 0.0f);
@@ -57,7 +57,7 @@ HW4_FMA_CLONES void add_products(float factor, const float* row, float* chain, i
     for (int64_t x = 0; x < d; ++x) chain[x] = fused(factor, row[x], chain[x]);
 }
 
-// Of one head of keys and values, with the heads of queries that share them.
+// The gradients of one head of keys and values, with the heads of queries that share it.
 class Gradients {
 public:
     explicit Gradients(const UnitOperands& unit)
@@ -126,7 +126,7 @@ private:
         }
     }
 
-    // A row of dQ: the last segments and groups first.
+    // A row of dQ: the last segments and groups come first.
     void sum_over_keys(const float* ds, int64_t seen, float* dq) {
         std::fill(group_.begin(), group_.end(), 0.0f);
         std::fill(total_.begin(), total_.end(), 0.0f);
@@ -140,7 +140,7 @@ private:
         for (const float total : total_) *dq++ = scaled_gradient(total, g_);
     }
 
-    // A segment of queries, those that see the key, into the key's group.
+    // Adds a segment of queries, those that see the key, to the key's group.
     void sum_over_queries(const Floats& pairs, const float* rows, int64_t j, int64_t first, int64_t end, float* group) {
         std::fill(chain_.begin(), chain_.end(), 0.0f);
         for (int64_t i = first; i < end; ++i)
@@ -148,7 +148,7 @@ private:
         add_to(group, chain_.data(), d_);
     }
 
-    // Of the segment's pairs, those of query i.
+    // The pairs of query i within the segment's pairs.
     const float* row_of(const Floats& pairs, int64_t i) const { return pairs.data() + i % kSegmentRows * n_; }
     float* row_of(Floats& pairs, int64_t i) const { return pairs.data() + i % kSegmentRows * n_; }
 
@@ -167,7 +167,7 @@ private:
     Floats chain_;   // sums of a row
     Floats group_;
     Floats total_;
-    Floats dk_; // sums of all heads' totals
+    Floats dk_; // sums of the totals of all heads
     Floats dv_;
 };
 

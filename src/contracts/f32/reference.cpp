@@ -13,18 +13,18 @@ namespace {
 
 constexpr int kQueryBlock = 32; // rows that share a pass over the keys; changes speed, never bytes
 
-// What one query row carries from key tile to key tile.
+// What a query row carries from key tile to key tile.
 struct Row {
     Reference reference = empty_reference();       // of the running sums
     Reference total_reference = empty_reference(); // of the totals
     float lanes[kSumLanes] = {};                   // running sums of weights
     std::vector<float> o;                          // [d] running sums of weight * value
-    std::vector<float> total;                      // [d] of the segments before
+    std::vector<float> total;                      // [d] of the earlier segments
     explicit Row(int64_t d) : o(static_cast<size_t>(d)), total(static_cast<size_t>(d)) {}
 };
 
-// K [N][d] as tiles of 32 keys, each transposed: [tile][t][key], missing keys zero. Only so that the score
-// loop runs over neighbours in memory.
+// K [N][d] as tiles of 32 keys, each transposed: [tile][t][key], missing keys zero. The score loop reads contiguous
+// memory.
 std::vector<float> transpose_in_tiles(const float* k, int64_t n, int64_t d) {
     std::vector<float> kt(static_cast<size_t>((n + kKeyTile - 1) / kKeyTile * kKeyTile * d));
     for (int64_t j = 0; j < n; ++j)
@@ -33,7 +33,7 @@ std::vector<float> transpose_in_tiles(const float* k, int64_t n, int64_t d) {
     return kt;
 }
 
-// One row against one tile, of which it sees the keys from `first` on and before `end`, at least one.
+// One row against one tile. The row sees the keys from `first` on and before `end`, at least one.
 HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const float* v, int first, int end,
                                 int64_t d, Scale scale) {
     float s[kKeyTile] = {};
@@ -63,7 +63,7 @@ HW4_FMA_CLONES void attend_tile(Row& row, const float* q, const float* kt, const
         for (int64_t x = 0; x < d; ++x) o[x] = fused(p[j], v[j * d + x], o[x]);
 }
 
-// End of a segment: the running output into the totals.
+// The end of a segment: adds the running output to the totals.
 void fold_segment(Row& row, Scale scale) {
     const float alpha = rescale_factor(row.total_reference, row.reference, scale);
     for (size_t x = 0; x < row.o.size(); ++x) row.total[x] = fused(row.total[x], alpha, row.o[x]);
@@ -71,7 +71,7 @@ void fold_segment(Row& row, Scale scale) {
     std::fill(row.o.begin(), row.o.end(), 0.0f);
 }
 
-// Its output, and its statistics where they are asked for.
+// Stores the row's output, and its statistics if they are wanted.
 void store_row(const Row& row, float* out, RowStatistics* statistics) {
     const float l = close_lanes(row.lanes);
     const float inv = l > 0 ? 1.0f / l : 0.0f;

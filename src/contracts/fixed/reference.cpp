@@ -17,7 +17,7 @@ using namespace fixed;
 
 constexpr int kQueryBlock = 32; // rows that share a pass over the keys; changes speed, never bytes
 
-// Numbers of one group, [rows][d], as digits, by place: the highest first.
+// The numbers of one group, [rows][d], as digits by place, the highest first.
 template <class Rules>
 struct Digits {
     int exponent = 0;
@@ -61,7 +61,7 @@ int least_exponent(const std::vector<Digits<Rules>>& tiles) {
     return least;
 }
 
-// What one query row carries from tile to tile.
+// What a query row carries from tile to tile.
 template <class Rules>
 struct Row {
     Digits<Rules> q;
@@ -123,7 +123,7 @@ void weighted_values(const int32_t* p, const Digits<Rules>& v, int keys, int64_t
     }
 }
 
-// One row against one tile, of which it sees the first `keys`, at least one.
+// One row against one tile. The row sees the first `keys` keys, at least one.
 template <class Rules>
 HW4_FMA_CLONES void attend_tile(Row<Rules>& row, const Digits<Rules>& k, const Digits<Rules>& v, int keys, int64_t d,
                                 int least_v_exponent) {
@@ -156,7 +156,7 @@ HW4_FMA_CLONES void attend_tile(Row<Rules>& row, const Digits<Rules>& k, const D
     for (size_t i = 0; i < row.o.size(); ++i) row.o[i] = fused(static_cast<float>(y[i]), weights.values, row.o[i]);
 }
 
-// Its output, and its statistics where they are asked for.
+// Stores the row's output, and its statistics if they are wanted.
 template <class Rules>
 void store_row(const Row<Rules>& row, Factors scale, float* out, RowStatistics* statistics) {
     const float l = sum_of_lanes(row.l);

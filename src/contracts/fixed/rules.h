@@ -1,5 +1,5 @@
-// The contracts of digits as types: what code that is the same for "fixed" and "fixed16" is a template over. Every step
-// by the name that both headers give it; what a step means is said there.
+// The contracts "fixed" and "fixed16" as types: code for both is a template over them. Every step has the same name as
+// in the contracts' headers, which define it.
 #pragma once
 
 #include "src/contracts/fixed/forward.h"
@@ -7,10 +7,10 @@
 
 namespace hw4 {
 
-// What a tile counts in a row.
+// The factors of a tile in the sums of a row.
 struct TileWeights {
-    float sums;   // S_i in l_i
-    float values; // y in o, and 1 in h
+    float sums;   // of S_i in l_i
+    float values; // of y in o, and of 1 in h
 };
 
 struct FixedRules {
@@ -19,7 +19,7 @@ struct FixedRules {
     static constexpr int kUnitBits = 24; // combined() is in units of 2^this
     using Numbers = fixed::Numbers<kDigits>;
     using Unit = fixed::Unit;
-    using Top = fixed::TileTop; // what the weights of a tile are measured from
+    using Top = fixed::TileTop; // a tile's weights are relative to it
 
     static HW4_INLINE int row_exponent(float largest, int /*least_k_exponent*/) { return fixed::exponent_for(largest); }
     static HW4_INLINE int32_t combined(const int32_t (&l)[kDigits]) { return fixed::combined(l[0], l[1], l[2]); }
@@ -30,7 +30,7 @@ struct FixedRules {
     static HW4_INLINE int32_t weight_of(int32_t x, Top top, Unit unit) { return fixed::weight_of(x, top, unit); }
 
     static HW4_INLINE bool raises(float m, float row_reference) { return fixed::raises(m, row_reference); }
-    // What sums measured from a reference are multiplied by for one that is `less` below the old one, less than 0.
+    // The factor for sums when the reference changes by `less`, a number below 0.
     static HW4_INLINE float rescale(float less) { return power_of_two(less); }
     static HW4_INLINE TileWeights tile_weights(Top top, float lead, int less_v) {
         const float part = fixed::quarter_power(top.quarters);

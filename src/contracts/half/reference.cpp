@@ -1,4 +1,4 @@
-// The references of bf16 and fp16: f32's on rounded inputs, what it gives rounded.
+// The references of bf16 and fp16: those of f32 on rounded inputs, with rounded outputs.
 #include <vector>
 
 #include "src/contracts/contract.h"
@@ -6,7 +6,7 @@
 namespace hw4 {
 namespace {
 
-// Numbers of an operand of the unit.
+// The numbers of an operand of the unit.
 size_t numbers_of(const Operand& operand, const UnitOperands& unit) {
     const int64_t rows = operand.rows == Rows::of_queries ? unit.group * unit.queries : unit.keys;
     return static_cast<size_t>(rows * unit.dim);
