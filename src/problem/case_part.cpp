@@ -11,7 +11,7 @@ CasePart largest_part(const Problem& whole, int64_t first, int64_t end) {
     part.first_batch = first / batch_rows;
     part.first_head = first % batch_rows / whole.queries;
     part.first_query = first % whole.queries;
-    // How many blocks of so many rows are there from `first` on, and before the next larger block?
+    // The number of blocks of `block_rows` rows from `first` on, before the next larger block begins.
     const auto whole_blocks = [&](int64_t block_rows) {
         return first % block_rows == 0 ? (end - first) / block_rows : 0;
     };

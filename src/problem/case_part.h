@@ -1,10 +1,10 @@
-// Part of a problem that is a problem of its own, so that whoever computes problems computes parts of them: some whole
-// batches; of one batch some heads of keys with all heads of queries that share them; of those some heads of queries;
-// or of one head of queries some rows, with the keys that they see. Its operands are stretches of the whole one's. Its
-// operation may be a part of the whole one's, too.
+// A part of a problem that is a problem of its own, so that code that computes problems computes parts of them, too:
+// some whole batches; in one batch, some heads of keys with all heads of queries that share them; some heads of queries
+// that share one head of keys; or some rows of one head of queries, with the keys that they see. The operands of the
+// part are stretches of rows of the whole problem's operands. Its operation may be a part of the whole operation, too.
 //
-// Under the causal mask the rows before a cut are such a problem with the keys that the last of them sees, because the
-// mask is aligned at the bottom right; a window counts from there too.
+// Under the causal mask the rows before a cut form such a problem with the keys that the last of them sees, because the
+// mask is aligned at the bottom right. A window counts from there, too.
 #pragma once
 
 #include <algorithm>
@@ -20,19 +20,19 @@ struct CasePart {
     Problem whole;
     Problem problem;
     int64_t first_batch = 0;
-    int64_t first_head = 0;  // of queries; where it is not 0, of the only batch
-    int64_t first_query = 0; // where it is not 0, of the only head
+    int64_t first_head = 0;  // of queries; not 0 only in a part of one batch
+    int64_t first_query = 0; // not 0 only in a part of one head
 
-    // All of it.
+    // The whole problem as one part.
     explicit CasePart(const Problem& all) : whole(all), problem(all) {}
 
-    // Whether nothing is left out of its batches.
+    // Whether the part has everything of its batches.
     bool of_whole_batches() const {
         return problem.operation == whole.operation && problem.heads == whole.heads && problem.queries == whole.queries;
     }
 
-    // For rows of the part, counted through `list`, its inputs or its outputs, of all its batches: calls
-    // use(first, at, count) for each stretch of them that is one in the whole too, from row `at` on, in their order.
+    // `rows` rows from `first` on are counted through `list`, the inputs or outputs of all the part's batches. Calls
+    // use(first, at, count) in order for each stretch that is contiguous in the whole, from its row `at` on.
     template <class Use>
     void each_stretch(const List<Operand>& list, int64_t first, int64_t rows, const Use& use) const {
         if (of_whole_batches()) return use(first, first_batch * whole.rows_of(list) + first, rows);
@@ -46,7 +46,7 @@ struct CasePart {
     }
 
 private:
-    // Of the operand of that name in the part's first batch.
+    // Where the operand of that name begins in the part's first batch.
     int64_t start_in_whole(const List<Operand>& list, const Operand& operand) const {
         const bool given = list.begin() != problem.operation->inputs.begin();
         const List<Operand>& all = given ? whole.operation->outputs : whole.operation->inputs;
@@ -55,7 +55,7 @@ private:
             row += whole.rows_of(*before);
         return row;
     }
-    // In the whole operand.
+    // The part's first row in the whole operand.
     int64_t first_row(const Operand& operand) const {
         if (operand.rows == Rows::of_queries) return first_head * whole.queries + first_query;
         const int64_t head_begins = first_head / (whole.heads / whole.kv_heads) * whole.keys;
@@ -69,8 +69,8 @@ struct QueryRows {
     int64_t end;
 };
 
-// As few parts as those rows are, in their order. Rows that are not all of a head must end, under a mask, where some
-// key is seen; they cannot be cut where rows of keys are given too.
+// The fewest parts that cover these rows, in order. With a mask, rows that are not a whole head must end where some key
+// is seen. Where rows of keys are given too, a head cannot be cut.
 std::vector<CasePart> parts_of(const Problem& whole, const QueryRows& rows);
 
 } // namespace hw4

@@ -21,8 +21,8 @@ std::string number(double x) {
     return text;
 }
 
-// The largest magnitude as bits: for non-negative floats the order of the bits is the order of the values,
-// and infinities and NaNs come out on top, so one vectorised integer maximum answers both questions.
+// The largest magnitude as bits. The bits of non-negative floats have the order of their values, and infinities and
+// NaNs are the largest, so one vectorised integer maximum answers both questions.
 uint32_t largest_magnitude_bits(const float* x, size_t count) {
     int32_t largest = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -32,7 +32,7 @@ uint32_t largest_magnitude_bits(const float* x, size_t count) {
     return static_cast<uint32_t>(largest);
 }
 
-// In lanes, so that it vectorises; the order is the same on every machine.
+// Summed in lanes, so that it vectorises; the order is the same on every machine.
 double sum_of_magnitudes(const float* x, int64_t count) {
     constexpr int kLanes = 8;
     double lanes[kLanes] = {};
@@ -73,7 +73,7 @@ Findings DomainCheck::examine(int64_t first_row, int64_t rows, const float* data
     return findings;
 }
 
-// Judges at once the batches that lie wholly in the stretch.
+// Judges the batches that are wholly in the stretch.
 void DomainCheck::look_at_batches(int64_t first_row, int64_t rows, const float* data, Findings& findings) const {
     const int64_t batch_rows = problem_.batch_input_rows();
     const int64_t end = first_row + rows;
@@ -178,7 +178,7 @@ double DomainCheck::largest_magnitude(const Operand& operand, const Stretch& str
     return float_of(bits);
 }
 
-// The first that is too large. One that is no number at all is left to the others, which say so.
+// Refuses the first number that is too large. NaNs and infinities are left to the other checks, which name them.
 void DomainCheck::refuse_overflow(const Operand& operand, const Stretch& stretch) const {
     const int64_t count = (stretch.end - stretch.first) * problem_.dim;
     const float limit = overflow_of(domain_.element);
@@ -231,7 +231,7 @@ bool DomainCheck::has_gradients() const {
                        [](const Operand& operand) { return operand.role == Role::gradient; });
 }
 
-// The input in that role, of which numbers were seen.
+// The input in that role.
 const Operand& DomainCheck::named(Role role) const {
     const List<Operand>& inputs = problem_.operation->inputs;
     return *std::find_if(inputs.begin(), inputs.end(), [&](const Operand& operand) { return operand.role == role; });
@@ -252,7 +252,7 @@ void DomainCheck::refuse_batch(int64_t batch, const std::string& what) const {
 void DomainCheck::refuse_number(const Operand& operand, const Stretch& from, int64_t index,
                                 const std::string& what) const {
     const int64_t row = from.first + index / problem_.dim;
-    int64_t before = from.batch * problem_.batch_input_rows(); // rows of the file, and this operand's
+    int64_t before = from.batch * problem_.batch_input_rows(); // rows of the file before this operand
     for (const Operand* other = problem_.operation->inputs.begin(); other != &operand; ++other)
         before += problem_.rows_of(*other);
     throw Flaw(Flaw::in_row(before + row), in_batch(from.batch, operand.name) + ", " + row_of(problem_, operand, row) +

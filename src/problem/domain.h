@@ -1,9 +1,9 @@
-// Whether a case's numbers are such as its contract is defined for: finite, and small enough that no score and no sum
-// can overflow. One pass over the data, which may come in stretches of rows: any number of threads examine them, one
-// joins what they found.
+// Checks that a case's numbers are those its contract is defined for: finite, and so small that no score and no sum can
+// overflow. The check is one pass over the data, which may come in stretches of rows: any number of threads examine
+// stretches, and one thread joins their findings.
 //
 // Rows are counted through the whole file: the inputs of batch 0 in the operation's order, then of batch 1 and so on.
-// What a batch's heads reach is taken together.
+// The limits apply to a batch with all its heads together.
 #pragma once
 
 #include <exception>
@@ -15,14 +15,14 @@
 
 namespace hw4 {
 
-// By what a batch's operands may reach.
+// The limits of a batch's operands.
 struct Domain {
     double most_score; // sum|q| * max|K|, and that times the problem's scale
     double most_sum;   // N_k * max|V|
-    // Where there are gradients. With N = N_q * heads / key-value heads, the rows that a key's gradients are summed of:
+    // For gradients. With N = N_q * heads / key-value heads, the number of rows that a key's gradients sum over:
     // sum|dO| * max|V| * max(1, max|K|, N * max|Q|), and N * max|dO|. The largest sum|dO| * max|V| bounds dP and D. A
-    // row's P add up to 1, so that it bounds dQ times max|K|; one key may have all of every row, so that it bounds dK
-    // times N * max|Q|. A scale above 1 multiplies both.
+    // row's P add up to 1, so it bounds dQ times max|K|; one key may have all of every row, so it bounds dK times N *
+    // max|Q|. A scale above 1 multiplies both.
     double most_gradient = 0;
     Element element = Element::float32; // every number, rounded to this, has to be finite
 };
@@ -30,13 +30,13 @@ struct Domain {
 // The largest sum of magnitudes of a row.
 struct LargestRow {
     double sum = 0;
-    int64_t row = 0; // the first that has it
+    int64_t row = 0; // the first row with this sum
 
-    // Of rows that follow.
+    // `later`: the findings of rows that follow.
     void merge(const LargestRow& later);
 };
 
-// What decides about a batch.
+// The values that decide about a batch.
 struct BatchExtremes {
     LargestRow query_row;
     double key = 0; // largest magnitudes
@@ -46,7 +46,7 @@ struct BatchExtremes {
     double gradient = 0;
     LargestRow gradient_row;
 
-    // Of rows that follow.
+    // `later`: the findings of rows that follow.
     void merge(const BatchExtremes& later);
 };
 
@@ -59,12 +59,12 @@ struct SeenInPart {
 // A stretch of rows holds at most two batches in part.
 struct Findings {
     SeenInPart first;
-    std::exception_ptr flaw; // of what follows `first`
+    std::exception_ptr flaw; // in the rows after `first`
     SeenInPart last;
 };
 
-// Something in the data (bad_data), and at which place of the file it shows, so that of several the first can be named:
-// the later place is the larger number. What is seen of a whole batch shows behind its last row.
+// Bad data, and the place in the file where it shows, so that the first of several flaws can be named: a later place is
+// a larger number. A flaw of a whole batch shows behind its last row.
 class Flaw : public Error {
 public:
     Flaw(int64_t place, const std::string& message) : Error(ExitCode::bad_data, message), place_(place) {}
@@ -78,25 +78,25 @@ private:
 
 class DomainCheck {
 public:
-    // `path` is for messages.
+    // `path` is used in messages.
     DomainCheck(std::string path, const Problem& problem, const Domain& domain);
 
-    // May be called by several threads. A flaw is only kept: the batch before it, which began in another stretch, may
-    // have one too.
+    // May be called by several threads. Only stores a flaw: the batch before it, begun in another stretch, may have
+    // one.
     Findings examine(int64_t first_row, int64_t rows, const float* data) const;
 
-    // The same of rows of a part of the problem, which are counted there.
+    // The same for rows of a part of the problem, counted in the part.
     Findings examine(const CasePart& part, int64_t first_row, int64_t rows, const float* data) const;
 
-    // The findings of all stretches in their order. Throws a Flaw that names the batch and the element or row: the same
-    // one, however the rows were cut.
+    // Joins the findings of all stretches, given in order. Throws a Flaw that names the batch and the element or row,
+    // the same Flaw however the rows were cut.
     void join(const Findings& findings);
-    // What was joined of a batch of which the rest is not to come: others have it. Rows: 0: nothing.
+    // The joined findings of a batch, where other rows of the batch are checked elsewhere. Rows 0: nothing.
     const SeenInPart& left() const { return open_; }
-    // By who has all of a batch. Throws likewise.
+    // Judges a batch from the extremes of all its rows. Throws a Flaw, too.
     void judge(int64_t batch, const BatchExtremes& seen) const;
 
-    // Both, for who has the stretches in their order.
+    // Examines and joins, for callers that have the stretches in order.
     void check(int64_t first_row, int64_t rows, const float* data) { join(examine(first_row, rows, data)); }
 
 private:

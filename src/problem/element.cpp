@@ -7,9 +7,9 @@
 namespace hw4 {
 namespace {
 
-constexpr size_t kBlock = 256; // numbers that are taken out of a room before others are put there
+constexpr size_t kBlock = 256; // the numbers read at a time, before any is overwritten
 
-// take(numbers, how many, how many were before) of each block.
+// Calls take(block, its numbers, numbers before it) for each block.
 template <class Take>
 void each_block(const void* numbers, size_t count, const Take& take) {
     const auto* const stored = static_cast<const unsigned char*>(numbers);

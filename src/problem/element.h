@@ -1,5 +1,5 @@
-// What a number of a case file is stored as. All are computed with as float32: narrow ones are widened, which is exact,
-// and what they give is rounded to nearest even.
+// The type of the numbers in a case file. All are computed with as float32: narrow ones are widened, which is exact,
+// and results are rounded to nearest even.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ constexpr const char* name_of(Element element) {
 
 constexpr size_t bytes_of(Element element) { return element == Element::float32 ? 4 : 2; }
 
-// What is stored in one, as a float32.
+// The value of x after it was stored in the type.
 inline float rounded_to(Element element, float x) {
     return element == Element::float32 ? x : element == Element::bf16 ? rounded_to_bf16(x) : rounded_to_fp16(x);
 }
 
-// The least magnitude that is rounded to infinity.
+// The least magnitude that rounds to infinity.
 constexpr float overflow_of(Element element) {
     return element == Element::float32 ? std::numeric_limits<float>::infinity()
            : element == Element::bf16  ? kBf16Overflow
@@ -35,15 +35,15 @@ inline uint32_t bits_of(Element element, float x) {
     return element == Element::float32 ? bits_of(x) : element == Element::bf16 ? bf16_bits(x) : fp16_bits(x);
 }
 
-// Many at a time.
+// Many numbers at a time.
 void widen(Element element, const void* from, size_t count, float* to);
-// Stored numbers fill the end of the room for as many floats, and become floats there.
+// Stored numbers fill the end of the buffer of `count` floats and become floats in place.
 void widen_at_end(Element element, float* room, size_t count);
-// Floats as they are stored; `to` may be where they are.
+// Rounds floats to the stored type; `to` may be `from`.
 void narrow(Element element, const float* from, size_t count, void* to);
-// Whether all that are stored are finite.
+// Whether all stored numbers are finite.
 bool are_finite(Element element, const void* stored, size_t count);
-// Floats that are rounded to the type; `to` may be `from`.
+// Rounds floats to the type and keeps them as floats; `to` may be `from`.
 void round_all(Element element, const float* from, size_t count, float* to);
 
 } // namespace hw4

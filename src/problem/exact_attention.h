@@ -1,4 +1,4 @@
-// Attention and its gradients in float64, row by row: what outputs are measured against.
+// Attention and its gradients in float64, row by row: the values that outputs are compared with.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace hw4 {
 
 using Doubles = std::vector<double>;
 
-// The time of a comparison goes into these loops, so they are compiled for each vector unit; every one does the same
+// A comparison spends its time in these loops, so they are compiled for each vector unit; all versions do the same
 // operations in the same order. The runtimes of sanitizers are not ready when such a function is chosen.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EACH_VECTOR_UNIT __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -22,7 +22,7 @@ using Doubles = std::vector<double>;
 #define FOR_EACH_VECTOR_UNIT
 #endif
 
-// In lanes, so that it vectorises.
+// Summed in lanes, so that it vectorises.
 [[gnu::always_inline]] inline double dot(const float* a, const float* b, int64_t count) {
     constexpr int kLanes = 8;
     double lanes[kLanes] = {};
@@ -39,7 +39,7 @@ FOR_EACH_VECTOR_UNIT static void dots(const float* row, const float* rows, int64
     for (size_t i = 0; i < out.size(); ++i) out[i] = factor * dot(row, rows + static_cast<int64_t>(i) * dim, dim);
 }
 
-// Adds the rows, each times its factor, one after the other; a sum is in a register for four of them.
+// Adds the rows, each times its factor, one after the other; each sum stays in a register for four rows.
 FOR_EACH_VECTOR_UNIT static void add_rows(Doubles& sums, const Doubles& factors, const float* rows) {
     const size_t dim = sums.size();
     size_t i = 0;
@@ -56,7 +56,7 @@ FOR_EACH_VECTOR_UNIT static void add_rows(Doubles& sums, const Doubles& factors,
 // Rows of queries and of keys are counted through heads and batches.
 class ExactAttention {
 public:
-    // What the weights of a row are made of, and the sum of their shares of dP.
+    // The maximum and the sum that define the weights of a row, and D, the sum of weight * dP.
     struct RowFacts {
         double largest = 0; // score
         double whole = 0;   // sum of exp(score - largest)
@@ -65,24 +65,24 @@ public:
         double weight(double score) const { return std::exp(score - largest) / whole; }
     };
 
-    // The inputs of the problem's operation, one after the other. `keys`: how many of a head's rows of K and V are its
-    // keys. Both have to outlive this.
+    // `inputs` are the inputs of the problem's operation, one after the other. `keys`: the number of a head's rows of K
+    // and V that are its keys. `problem` and `inputs` have to outlive this object.
     ExactAttention(const Problem& problem, const float* inputs, int64_t keys)
         : problem_(problem), inputs_(inputs), keys_(keys),
           scale_(problem.scale > 0 ? problem.scale : 1 / std::sqrt(static_cast<double>(problem.key_dim()))) {}
 
     int64_t query_rows() const { return problem_.units() * problem_.queries; }
     int64_t key_rows() const { return problem_.batches * problem_.kv_heads * problem_.keys; }
-    // Of queries, whose keys are in one head.
+    // The rows of queries that share a head of keys.
     int64_t rows_of_group() const { return problem_.heads / problem_.kv_heads * problem_.queries; }
 
-    // A row of an output that lies as the operation's outputs do.
+    // A row of an output; `outputs` has the layout of the operation's outputs.
     template <class T>
     T* output_row(T* outputs, size_t operand, int64_t row) const {
         return row_at(problem_.operation->outputs, operand, outputs, row);
     }
 
-    // Of O.
+    // A row of O.
     Doubles output(int64_t row) const {
         const Query query = query_of(row);
         Doubles weights;
@@ -92,7 +92,7 @@ public:
         return sums;
     }
 
-    // Of dQ, and what key_gradients() needs of the row.
+    // A row of dQ, and the facts of the row that key_gradients() needs.
     Doubles query_gradient(int64_t row, RowFacts& facts) const {
         const Query query = query_of(row);
         Doubles weights;
@@ -106,7 +106,7 @@ public:
         return sums;
     }
 
-    // Of dK and dV, from the scores again: no memory for all pairs. `facts`: of the group's rows of queries.
+    // A row of dK and of dV. Computes scores again, so pairs need no memory. `facts`: of the group's rows of queries.
     std::pair<Doubles, Doubles> key_gradients(int64_t row, const RowFacts* facts) const {
         const int64_t key = row % problem_.keys;
         const int64_t first = row / problem_.keys * rows_of_group();
@@ -125,7 +125,7 @@ public:
     }
 
 private:
-    // A query beside the keys of its head that it sees.
+    // A query and the keys of its head that it sees.
     struct Query {
         const float* q;
         const float* k;
@@ -150,13 +150,13 @@ private:
     Query query_of(int64_t row) const {
         const int64_t query = row % problem_.queries;
         const VisibleKeys sight = sight_of(problem_.mask, problem_.queries, keys_, problem_.window);
-        const int64_t keys = row / rows_of_group() * problem_.keys; // the head's first row of them
+        const int64_t keys = row / rows_of_group() * problem_.keys; // the head's first row of keys
         const int64_t hidden = sight.from(query) * problem_.dim;
         return {input_row(0, row), input_row(1, keys) + hidden, input_row(2, keys) + hidden,
                 sight.of(query) - sight.from(query)};
     }
 
-    // The weights of the keys that it sees.
+    // The weights of the keys that the query sees.
     RowFacts weights_of(const Query& query, Doubles& weights) const {
         weights.resize(static_cast<size_t>(query.seen));
         dots(query.q, query.k, problem_.dim, scale_, weights);

@@ -1,10 +1,10 @@
-// Which keys a query sees. Those that it does not see do not exist for it; what that means for the arithmetic is in
-// each contract's forward.h.
+// The keys that a query sees. Keys that it does not see do not exist for it; each contract's forward.h says what that
+// means for the arithmetic.
 //
-// causal: query i sees the keys 0 to i + N_k - N_q, so that the last query sees all of them, whichever there are more
-// of (aligned at the bottom right). With more queries than keys the first N_q - N_k see none: their rows of O are +0.
+// causal: query i sees the keys 0 to i + N_k - N_q, so the last query sees all of them, whether there are more queries
+// or more keys (aligned at the bottom right). With more queries than keys the first N_q - N_k see none: O is +0.
 //
-// A window of W keys, with the causal mask only: a query sees the last W of these keys, its own among them.
+// A window of W keys, with the causal mask only: a query sees the last W of these keys, including its own.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace hw4 {
 
 enum class Mask { none, causal };
 
-inline constexpr Mask kNoMask[] = {Mask::none}; // what those take who know of no other
+inline constexpr Mask kNoMask[] = {Mask::none}; // for code that supports no mask
 inline constexpr Mask kEveryMask[] = {Mask::none, Mask::causal};
 
 constexpr const char* name_of(Mask mask) { return mask == Mask::none ? "none" : "causal"; }
 
 inline constexpr int kNoWindow = std::numeric_limits<int>::max(); // no case has more keys
 
-// Where the keys that a query sees end, as a line: after `first + i * more` keys for query i, none where that is below
-// 0. It sees the last `window` of them.
+// The end of the keys that a query sees, as a linear function: query i sees keys before `first + i * more`, none where
+// that is below 0. It sees the last `window` of them.
 struct VisibleKeys {
     int64_t first;
     int more;
@@ -53,13 +53,13 @@ HW4_INLINE int64_t visible_keys(Mask mask, int64_t queries, int64_t keys, int64_
     return sight_of(mask, queries, keys).of(query);
 }
 
-// How many queries see none, always the first ones.
+// The number of queries that see no key, always the first ones.
 HW4_INLINE int64_t blind_queries(Mask mask, int64_t queries, int64_t keys) {
     return mask == Mask::none || queries < keys ? 0 : queries - keys;
 }
 
 // The number of pairs of a query and a key that it sees. A double, since there may be more than 2^63. A window of W
-// keys hides the pairs that the causal mask would leave without the last W keys.
+// keys hides the pairs that the causal mask has without the last W keys.
 inline double visible_pairs(Mask mask, int64_t queries, int64_t keys, int64_t window = 0) {
     if (window > 0)
         return visible_pairs(mask, queries, keys) - (keys > window ? visible_pairs(mask, queries, keys - window) : 0);

@@ -1,6 +1,6 @@
-// What can be computed, as rows of one table: which matrices an operation takes and which it gives, in the order of the
-// files, and how many products of matrices it is. The layout of files, the slots of the engines, the check of the
-// numbers and the count of FLOP follow from these rows alone.
+// The operations, as rows of one table: the matrices that an operation takes and gives, in the order of the files, and
+// its number of matrix products. The layout of files, the slots of the engines, the check of the numbers and the count
+// of FLOP follow from these rows alone.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace hw4 {
 
-// Constants in a row, as many as there are: what the rows of the program's tables are made of.
+// A view of an array of constants. The rows of the program's tables consist of such lists.
 template <class T>
 struct List {
     const T* first = nullptr;
@@ -29,10 +29,10 @@ struct List {
     }
 };
 
-// Which of a problem's lengths a matrix has.
+// Which of a problem's lengths is a matrix's number of rows.
 enum class Rows { of_queries, of_keys, of_key_block };
 
-// What decides whether its numbers are too large (domain.h); they must be finite in any case.
+// Decides which limit applies to a matrix's numbers (domain.h); they must be finite in any case.
 enum class Role { query, key, value, gradient, other };
 
 struct Operand {
@@ -47,8 +47,8 @@ struct Operation {
     int file_code; // in the header of a case file
     List<Operand> inputs;
     List<Operand> outputs;
-    int products; // of N_q x N_k x d multiply-adds, less what a mask hides
-    // Of which this gives some of the outputs, from the same inputs; null: it is asked for as it is.
+    int products; // each of N_q x N_k x d multiply-adds, less those that a mask hides
+    // The operation that this one computes some outputs of, from the same inputs; null: none.
     const Operation* part_of = nullptr;
 };
 
@@ -83,8 +83,8 @@ inline constexpr Operation kBackward = {.name = "backward",
 
 inline constexpr const Operation* kOperations[] = {&kForward, &kBackward};
 
-// Backward by several who share a head of keys: dQ of who has rows of queries, dK and dV of who has a block of keys.
-// What both need, the scores and dP, is counted once, with dQ.
+// Backward split among several that share a head of keys: one with rows of queries computes dQ, one with a block of
+// keys dK and dV. The scores and dP, which both need, are counted once, with dQ.
 inline constexpr Operation kQueryGradients = {.name = "backward",
                                               .file_code = 1,
                                               .inputs = operands::kBackwardIn,
@@ -98,12 +98,12 @@ inline constexpr Operation kKeyGradients = {.name = "backward",
                                             .products = 2,
                                             .part_of = &kBackward};
 
-// What is asked for where part of it is computed.
+// The operation that was asked for, of which `operation` may be a part.
 inline const Operation& whole_of(const Operation& operation) {
     return operation.part_of == nullptr ? operation : *operation.part_of;
 }
 
-// What heads of queries that share keys must be taken together for.
+// Such an operation must take the heads of queries that share keys together.
 inline bool gives_rows_of_keys(const Operation& operation) {
     const auto has_them = [](const Operand& output) { return output.rows != Rows::of_queries; };
     return std::any_of(operation.outputs.begin(), operation.outputs.end(), has_them);

@@ -1,5 +1,5 @@
-// Where an operand of all batches and heads stands in memory, whatever its elements are, and where the operands of a
-// case stand that lies in memory as in its file. Kernels are launched with tensors.
+// Where an operand of all batches and heads is in memory, with any elements, and where the operands of a case are that
+// has the same layout in memory as in its file. Kernels are launched with tensors.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace hw4 {
 
-// Distances in elements; the columns of a row are neighbours.
+// Distances in elements; the columns of a row are contiguous.
 template <class T>
 struct Matrix {
     T* at = nullptr;
@@ -23,8 +23,8 @@ struct Matrix {
     }
 };
 
-// One of the operands in `list`, the operation's inputs or outputs, of batches that follow one another from `at` as in
-// a file, their rows so far apart.
+// One of the operands in `list`, the operation's inputs or outputs, of batches that follow one another from `at` on as
+// in a file, with `row` elements from one row to the next.
 template <class T>
 Matrix<T> operand_at(const Problem& problem, const List<Operand>& list, size_t index, T* at, size_t row) {
     int64_t before = 0;
@@ -33,7 +33,7 @@ Matrix<T> operand_at(const Problem& problem, const List<Operand>& list, size_t i
             static_cast<size_t>(problem.rows_of(list)) * row};
 }
 
-// Strides are in elements; the columns of a row are neighbours.
+// Strides are in elements; the columns of a row are contiguous.
 struct Tensor {
     void* data = nullptr; // a kernel only reads its inputs
     Element element = Element::float32;
@@ -73,9 +73,9 @@ struct Tensor {
 // tensors is the distance of two pages.
 struct PageTable {
     const int32_t* at = nullptr; // null: the keys of a batch follow one another
-    int64_t keys = 0;            // of a page, a power of two
-    int64_t columns = 0;         // of the table
-    int64_t count = 0;           // of pages
+    int64_t keys = 0;            // keys in a page, a power of two
+    int64_t columns = 0;         // columns of the table
+    int64_t count = 0;           // number of pages
 
     HW4_INLINE bool has(int32_t page) const { return page >= 0 && page < count; }
     HW4_INLINE int32_t page_of(int64_t batch, int64_t key) const { return at[batch * columns + key / keys]; }

@@ -1,4 +1,4 @@
-// Problems and places in them, for messages.
+// Problems and places in them as text, for messages.
 #pragma once
 
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace hw4 {
 
-// Whether batches, tokens and columns say it all, as for the course's cases.
+// Whether batches, tokens and columns describe the whole problem, as they do for the course's cases.
 bool is_plain(const Problem& problem);
 
-// Names and values: {"(B, N, d)", "(2, 128, 64)"}, or with heads and both lengths where they are not as in the
-// course's, with the mask and its window, the operation, the element and the scale where they are not the usual ones.
+// Names and values: {"(B, N, d)", "(2, 128, 64)"}. Heads and both lengths are added where they differ from the course's
+// cases; mask, window, operation, element and scale where they are not the usual ones.
 std::pair<std::string, std::string> sizes_of(const Problem& problem);
 
-// Why a kernel that does this under those masks cannot take the problem, for a sentence that begins with the kernel;
-// empty when it can.
+// Why a kernel for this operation and these masks cannot take the problem, as the end of a sentence that begins with
+// the kernel; empty if it can.
 std::string what_it_lacks(const Operation& does, const List<Mask>& masks, const Problem& problem);
 
-// "row 7" of an operand of a batch, its heads counted through; "head 1, row 7" where it has several.
+// "row 7" of an operand of a batch, counted through its heads; "head 1, row 7" where it has several.
 std::string row_of(const Problem& problem, const Operand& operand, int64_t row);
 
-// A number of operands that follow one another batch after batch, as in a file.
+// The place of a number in operands that follow one another batch after batch, as in a file.
 struct NumberPlace {
     int64_t batch;
     size_t operand;
@@ -31,7 +31,7 @@ struct NumberPlace {
 };
 NumberPlace number_place(const Problem& problem, const List<Operand>& operands, int64_t index);
 
-// "batch 3, K, row 7" for it. The operand's name is left out where there is only one.
+// "batch 3, K, row 7" for that place. The operand's name is left out where there is only one.
 std::string place_of(const Problem& problem, const List<Operand>& operands, int64_t index);
 
 } // namespace hw4
