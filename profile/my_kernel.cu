@@ -1,4 +1,4 @@
-// my_kernel: a kernel in a file of its own (src/gpu/hw4_kernel.h), to begin from.
+// my_kernel: a kernel in a file of its own (src/gpu/hw4_kernel.h), to start from.
 //
 //     make my-kernel
 //     ./hw4 --kernel-file build/my_kernel.so my.in my.out
@@ -6,11 +6,10 @@
 //     ./hw4 bench --kernel-file build/my_kernel.so --shape t28 --passes forward
 //     profile/profile --kernel-file build/my_kernel.so --kernel my_kernel drawn_tiles
 //
-// A thread for each query row, by the operations of the contract f32 (src/contracts/f32/forward.h) in their order, so
-// that the bytes are those of seq. A kernel with arithmetic of its own is judged with --atol.
+// Each thread computes one query row, with the operations of the contract f32 (src/contracts/f32/forward.h) in their
+// order, so the bytes are those of seq. A kernel with arithmetic of its own is judged with --atol.
 //
-// `make my-kernel FILE=mine.cu` builds build/mine.so from a file of yours. Without make the flags that keep the
-// contract's roundings are needed too:
+// `make my-kernel FILE=mine.cu` builds build/mine.so from your file. Without make, you need the contract's flags, too:
 //
 //     nvcc -O3 -std=c++17 -arch=native -fmad=false -Xcompiler -fPIC,-ffp-contract=off -shared -I. mine.cu -o mine.so
 #include "src/contracts/f32/forward.h"
