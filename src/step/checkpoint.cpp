@@ -3,8 +3,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -19,14 +17,7 @@ constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMostHeader = 100'000'000; // as the safetensors library has it
 constexpr size_t kPart = size_t{1} << 20;     // floats copied at a time
 constexpr const char* kArrays[] = {"", "m.", "v."};
-const std::string kMetadata = "__metadata__";
 constexpr const char* kNoCrc = "00000000"; // until the numbers are known
-
-std::string digits_of(uint64_t crc) {
-    std::array<char, 32> digits{};
-    std::snprintf(digits.data(), digits.size(), "%08llx", static_cast<unsigned long long>(crc));
-    return digits.data();
-}
 
 uint64_t add_to(uint64_t crc, const float* from, size_t count) {
     return ::crc32_z(crc, reinterpret_cast<const unsigned char*>(from), count * sizeof(float));
@@ -49,19 +40,23 @@ void each_tensor(const Parameters& parameters, const Visit& visit) {
         for (const Parameter& parameter : parameters.list) visit(kArrays[array] + parameter.name, parameter, array);
 }
 
-std::vector<int64_t> shape_of(const Parameter& parameter) {
-    return parameter.is_vector ? std::vector{parameter.columns} : std::vector{parameter.rows, parameter.columns};
+// visit(name, array, first, count) for parts of the numbers.
+template <class Visit>
+void each_part(const Parameters& parameters, const Visit& visit) {
+    each_tensor(parameters, [&](const std::string& name, const Parameter& tensor, size_t array) {
+        for (size_t done = 0; done < tensor.count(); done += kPart)
+            visit(name, array, tensor.first + done, std::min(kPart, tensor.count() - done));
+    });
 }
 
-std::string in_words(const std::vector<int64_t>& shape) {
-    std::string words;
-    for (const int64_t size : shape) words += (words.empty() ? "" : ",") + std::to_string(size);
-    return "[" + words + "]";
+std::string shape_of(const Parameter& parameter) {
+    return (parameter.is_vector ? "[" : "[" + std::to_string(parameter.rows) + ",") +
+           std::to_string(parameter.columns) + "]";
 }
 
 // With the length before it.
 std::string header_of(const TrainingState& state, const std::string& crc) {
-    std::string text = "{\"" + kMetadata + "\":{";
+    std::string text = R"({"__metadata__":{)";
     const SettingTexts metadata = metadata_of(state, crc);
     for (const auto& [name, value] : metadata)
         text += (&name == &metadata.front().first ? "\"" : ",\"") + name + R"(":")" + value + '"';
@@ -69,7 +64,7 @@ std::string header_of(const TrainingState& state, const std::string& crc) {
     uint64_t begin = 0;
     each_tensor(parameters_of(state.settings.model), [&](const std::string& name, const Parameter& tensor, size_t) {
         const uint64_t end = begin + tensor.count() * sizeof(float);
-        text += ",\"" + name + R"(":{"dtype":"F32","shape":)" + in_words(shape_of(tensor)) + R"(,"data_offsets":[)" +
+        text += ",\"" + name + R"(":{"dtype":"F32","shape":)" + shape_of(tensor) + R"(,"data_offsets":[)" +
                 std::to_string(begin) + "," + std::to_string(end) + "]}";
         begin = end;
     });
@@ -92,22 +87,21 @@ void write_checkpoint(OutputFile& file, const TrainingState& state, const GetFlo
     file.write(start.data(), start.size());
     std::vector<float> part(kPart);
     uint64_t crc = ::crc32_z(0, nullptr, 0);
-    each_tensor(parameters_of(state.settings.model), [&](const std::string&, const Parameter& tensor, size_t array) {
-        for (size_t done = 0; done < tensor.count(); done += kPart) {
-            const size_t count = std::min(kPart, tensor.count() - done);
-            get(array, tensor.first + done, part.data(), count);
-            crc = add_to(crc, part.data(), count);
-            file.write(part.data(), count * sizeof(float));
-        }
+    each_part(parameters_of(state.settings.model), [&](const std::string&, size_t array, size_t first, size_t count) {
+        get(array, first, part.data(), count);
+        crc = add_to(crc, part.data(), count);
+        file.write(part.data(), count * sizeof(float));
     });
-    const std::string whole = header_of(state, digits_of(crc));
+    const std::string whole = header_of(state, crc_text(crc));
     file.write_at(0, whole.data(), whole.size());
 }
 
 std::string CheckpointReader::metadata(const std::string& key) const {
-    const auto found = header_.find(kMetadata + kWithin + key);
-    if (found == header_.end()) refuse(path_, "its metadata has no '" + key + "'");
-    return found->second.substr(1, found->second.size() - 2);
+    const std::string start = '"' + key + R"(":")";
+    const size_t at = header_.find(start);
+    if (at == std::string::npos) refuse(path_, "its metadata has no '" + key + "'");
+    const size_t begin = at + start.size();
+    return header_.substr(begin, header_.find('"', begin) - begin);
 }
 
 template <class Number>
@@ -131,21 +125,18 @@ void CheckpointReader::take_state() {
     state_.tokens_crc32 = metadata("tokens_crc32");
 }
 
-// The header has all that this program would write, in any order, and nothing else.
+// The header is the one that write_checkpoint() gives this state.
 void CheckpointReader::check_header() const {
-    const auto shown = [](const FlatJson::value_type& entry) {
-        std::string name = entry.first;
-        std::replace(name.begin(), name.end(), kWithin, ' ');
-        return name + " " + entry.second;
+    const std::string wanted = header_of(state_, crc32()).substr(kLengthBytes);
+    if (header_ == wanted) return;
+    const auto differs = std::mismatch(header_.begin(), header_.end(), wanted.begin(), wanted.end()).first;
+    const auto at = static_cast<size_t>(differs - header_.begin());
+    constexpr size_t kShown = 40; // bytes
+    const auto shown = [&](const std::string& header) {
+        return "'" + header.substr(std::min(header.rfind('"', at), at), kShown) + "'";
     };
-    FlatJson expected = flat_json(path_, header_of(state_, crc32()).substr(kLengthBytes));
-    for (const auto& entry : header_) {
-        const auto found = expected.find(entry.first);
-        if (found == expected.end()) refuse(path_, "its header has " + shown(entry));
-        if (found->second != entry.second) refuse(path_, "its header has " + shown(entry) + ", need " + found->second);
-        expected.erase(found);
-    }
-    if (!expected.empty()) refuse(path_, "its header has no " + shown(*expected.begin()));
+    refuse(path_,
+           "its header has " + shown(header_) + " at byte " + std::to_string(at) + " of it, need " + shown(wanted));
 }
 
 CheckpointReader::CheckpointReader(const std::string& name) : path_(name) {
@@ -156,9 +147,8 @@ CheckpointReader::CheckpointReader(const std::string& name) : path_(name) {
     if (size < kLengthBytes || source_->read_at(0, &length, kLengthBytes) != kLengthBytes || length > kMostHeader ||
         length > size - kLengthBytes)
         refuse(path_, std::to_string(size) + " bytes, which end in the header");
-    std::string text(length, ' ');
-    if (source_->read_at(kLengthBytes, text.data(), length) != length) refuse(path_, "it ends in the header");
-    header_ = flat_json(path_, text);
+    header_.resize(length);
+    if (source_->read_at(kLengthBytes, header_.data(), length) != length) refuse(path_, "it ends in the header");
     first_ = kLengthBytes + length;
     take_state();
     check_header();
@@ -173,18 +163,15 @@ void CheckpointReader::read(const PutFloats& put) const {
     std::vector<float> part(kPart);
     uint64_t crc = ::crc32_z(0, nullptr, 0);
     uint64_t at = first_;
-    each_tensor(parameters_of(state_.settings.model),
-                [&](const std::string& name, const Parameter& tensor, size_t array) {
-                    for (size_t done = 0; done < tensor.count(); done += kPart) {
-                        const size_t count = std::min(kPart, tensor.count() - done);
-                        const size_t bytes = count * sizeof(float);
-                        if (source_->read_at(at, part.data(), bytes) != bytes) refuse(path_, "it ends in " + name);
-                        at += bytes;
-                        crc = add_to(crc, part.data(), count);
-                        put(array, tensor.first + done, part.data(), count);
-                    }
-                });
-    if (digits_of(crc) != crc32()) refuse(path_, "its numbers have CRC-32 " + digits_of(crc) + ", need " + crc32());
+    each_part(parameters_of(state_.settings.model),
+              [&](const std::string& name, size_t array, size_t first, size_t count) {
+                  const size_t bytes = count * sizeof(float);
+                  if (source_->read_at(at, part.data(), bytes) != bytes) refuse(path_, "it ends in " + name);
+                  at += bytes;
+                  crc = add_to(crc, part.data(), count);
+                  put(array, first, part.data(), count);
+              });
+    if (crc_text(crc) != crc32()) refuse(path_, "its numbers have CRC-32 " + crc_text(crc) + ", need " + crc32());
 }
 
 } // namespace hw4::step

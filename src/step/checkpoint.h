@@ -14,7 +14,6 @@
 #include "src/io/byte_source.h"
 #include "src/io/output_file.h"
 #include "src/step/configuration.h"
-#include "src/step/flat_json.h"
 
 namespace hw4::step {
 
@@ -34,8 +33,8 @@ void write_checkpoint(OutputFile& file, const TrainingState& state, const GetFlo
 
 class CheckpointReader {
 public:
-    // Reads and checks the header. Throws Error: no_input, io_error, or bad_data where it is no whole checkpoint of
-    // this program.
+    // Reads the header. Throws Error: no_input, io_error, or bad_data where the header is not, byte for byte, that of
+    // a checkpoint of this program, or where the file has another length.
     explicit CheckpointReader(const std::string& name);
 
     const TrainingState& state() const { return state_; }
@@ -52,7 +51,7 @@ private:
 
     std::string path_;
     std::unique_ptr<PlainSource> source_;
-    FlatJson header_;
+    std::string header_;
     uint64_t first_ = 0; // byte of the numbers in the file
     TrainingState state_;
 };

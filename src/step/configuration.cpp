@@ -2,6 +2,9 @@
 
 #include <array>
 #include <charconv>
+#include <cstdio>
+
+#include "src/contracts/rope.h"
 
 namespace hw4::step {
 
@@ -12,11 +15,28 @@ std::string text_of(double value) {
     return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
+std::string crc_text(uint64_t crc) {
+    std::array<char, 32> digits{};
+    std::snprintf(digits.data(), digits.size(), "%08llx", static_cast<unsigned long long>(crc));
+    return digits.data();
+}
+
 SettingTexts texts_of(Configuration settings) {
     SettingTexts texts;
     each_setting(settings,
                  [&](const char* name, const auto& value, auto, auto) { texts.emplace_back(name, text_of(value)); });
     return texts;
+}
+
+double learning_rate_of(const Configuration& settings, int64_t step) {
+    const int64_t warm_up = settings.steps / 10;
+    if (step <= warm_up) return settings.learning_rate * static_cast<double>(step) / static_cast<double>(warm_up);
+    const double share = static_cast<double>(step - warm_up) / static_cast<double>(settings.steps - warm_up);
+    const double lowest = settings.learning_rate * 0.1;
+    double sine = 0;
+    double cosine = 0;
+    sine_cosine(0x1.921fb54442d18p+1 * share, sine, cosine); // pi
+    return lowest + 0.5 * (1 + cosine) * (settings.learning_rate - lowest);
 }
 
 std::string why_no_model(const Model& model) {

@@ -55,7 +55,12 @@ void each_setting(Configuration& settings, const Visit& visit) {
 using SettingTexts = std::vector<std::pair<std::string, std::string>>;
 std::string text_of(int64_t value);
 std::string text_of(double value);
+std::string crc_text(uint64_t crc); // eight hexadecimal digits
 SettingTexts texts_of(Configuration settings);
+
+// The learning rate of a step, counted from 1: it rises by equal parts over the first tenth of all steps, rounded down,
+// and falls from there as a cosine to a tenth of the highest at the last. In doubles by + - * / alone.
+double learning_rate_of(const Configuration& settings, int64_t step);
 
 // Sizes that no model can have together; empty where there are none.
 std::string why_no_model(const Model& model);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 
 #include "src/base/error.h"
@@ -101,9 +100,7 @@ void TokenFile::check(int64_t vocabulary) {
         crc = ::crc32_z(crc, reinterpret_cast<const unsigned char*>(piece.data()),
                         static_cast<size_t>(count) * sizeof piece[0]);
     }
-    std::array<char, 16> digits{};
-    std::snprintf(digits.data(), digits.size(), "%08lx", crc);
-    crc32_ = digits.data();
+    crc32_ = crc_text(crc);
 }
 
 Tokens TokenFile::sequences(const Configuration& settings, int64_t step, int64_t first, int64_t count) const {

@@ -7,7 +7,6 @@
 #include "src/base/error.h"
 #include "src/step/arithmetic.h"
 #include "src/step/orders.h"
-#include "src/step/schedule.h"
 
 namespace hw4::step {
 namespace {

@@ -1,6 +1,5 @@
 #include "src/step/configuration.h"
 #include "src/step/model.h"
-#include "src/step/schedule.h"
 
 #include <gtest/gtest.h>
 
