@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 
 #include "src/base/parallel.h"
@@ -56,27 +54,6 @@ int64_t micro_batch_for(int64_t most, int64_t batch, const Ranks& ranks) {
     return most > 0 ? std::min(most, size) : size;
 }
 
-// How far backward is, for the thread that adds up what is complete.
-class DataParallel::Progress {
-public:
-    void reach(size_t place) {
-        {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            place_ = place;
-        }
-        changed_.notify_one();
-    }
-    void wait_for(size_t place) {
-        std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [&] { return place_ <= place; });
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    size_t place_ = std::numeric_limits<size_t>::max();
-};
-
 DataParallel::DataParallel(Trainer& trainer, const Configuration& settings, Ranks& ranks, SyncWay way, bool sharded)
     : trainer_(trainer), batch_(static_cast<int>(settings.batch)), ranks_(ranks), way_(way),
       collectives_(ranks.collectives()), ordered_(*collectives_, batch_, ranks.rank(), ranks.count()),
@@ -101,13 +78,14 @@ void DataParallel::timed(const Call& call) {
     communicating_ += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The parts' losses. `written` is told of the last part's tensors.
+// The losses of this rank's sequences. `written` is told of the last part's tensors.
 std::vector<double> DataParallel::compute(const Trainer::Batch& batch, const Written& written) {
     std::vector<double> losses;
-    for (const SumNode& part : ordered_.parts()) {
-        const bool is_last = losses.size() + 1 == parts_.size();
-        losses.push_back(trainer_.root_into(batch, part.first, part.width, roots_[losses.size()].get(),
-                                            is_last ? written : Written()));
+    for (size_t i = 0; i < parts_.size(); ++i) {
+        const SumNode& part = ordered_.parts()[i];
+        const std::vector<double> more = trainer_.root_into(batch, part.first, part.width, roots_[i].get(),
+                                                            i + 1 == parts_.size() ? written : Written());
+        losses.insert(losses.end(), more.begin(), more.end());
     }
     return losses;
 }
@@ -157,42 +135,39 @@ std::vector<double> DataParallel::compute_overlapped(const Trainer::Batch& batch
     std::vector<double> losses;
     std::optional<RankFailure> of_calls;
     std::optional<RankFailure> of_backward;
-    Progress progress;
+    std::vector<Gate> complete(buckets_.size()); // each bucket's gradients
+    const auto reach = [&](size_t place) {
+        for (size_t i = 0; i < buckets_.size(); ++i)
+            if (buckets_[i].place == place) complete[i].open();
+    };
     const auto call = [&] {
         of_calls = attempt([&] {
-            for (const Bucket& bucket : buckets_) {
-                progress.wait_for(bucket.place);
-                add_up(bucket);
+            for (size_t i = 0; i < buckets_.size(); ++i) {
+                complete[i].wait();
+                add_up(buckets_[i]);
             }
         });
     };
     {
         WorkerThreads thread;
         const bool no_thread = attempt([&] { thread.start(1, [&](int) { call(); }); }).has_value();
-        of_backward = attempt([&] { losses = compute(batch, [&](size_t place) { progress.reach(place); }); });
-        progress.reach(0);
+        of_backward = attempt([&] { losses = compute(batch, reach); });
+        for (Gate& gate : complete) gate.open();
         if (no_thread) call();
     }
     agree(ranks_, {of_backward, of_calls});
     return losses;
 }
 
-// The sum over the batch, in the tree's order.
-double DataParallel::whole_loss(const std::vector<double>& losses) {
+// Those of all sequences: the ranks have them in the ranks' order.
+std::vector<double> DataParallel::all_losses(const std::vector<double>& losses) {
     Parcel mine;
     for (const double loss : losses) mine.put(loss);
-    std::vector<double> all; // in the order of nodes
     std::string together;
     for (const std::string& of_rank : ranks_.exchange(mine.bytes())) together += of_rank;
+    std::vector<double> all;
     for (OpenedParcel parcel(together); !parcel.empty();) all.push_back(parcel.take<double>());
-    const std::vector<SumNode> nodes = parts_of_ranks(batch_, ranks_.count());
-    const std::function<double(int, int)> sum = [&](int first, int width) {
-        for (size_t i = 0; i < nodes.size(); ++i)
-            if (nodes[i].first == first && nodes[i].width == width) return all[i];
-        const int left = left_width(width);
-        return sum(first, left) + sum(first + left, width - left);
-    };
-    return sum(0, batch_);
+    return all;
 }
 
 StepResult DataParallel::step(int64_t t, const Trainer::Batch& batch) {
@@ -214,9 +189,9 @@ StepResult DataParallel::step(int64_t t, const Trainer::Batch& batch) {
             for (const Piece& shard : shards_) pieces.push_back({shard.first / kSegment, shard.count / kSegment});
             collectives_->all_gather(squares->data(), pieces);
         });
-    const double loss = whole_loss(losses);
+    losses = all_losses(losses);
     StepResult result;
-    agree(ranks_, [&] { result = trainer_.finish(t, loss, gradient); });
+    agree(ranks_, [&] { result = trainer_.finish(t, losses, gradient); });
     if (!shards_.empty()) gather_weights();
     return result;
 }

@@ -33,13 +33,8 @@ struct SyncWay {
 };
 
 constexpr const char* name_of(SyncWay::Kind kind) {
-    switch (kind) {
-    case SyncWay::Kind::naive: return "naive";
-    case SyncWay::Kind::flat: return "flat";
-    case SyncWay::Kind::bucketed: return "bucketed";
-    case SyncWay::Kind::overlapped: break;
-    }
-    return "overlapped";
+    constexpr const char* kNames[] = {"naive", "flat", "bucketed", "overlapped"};
+    return kNames[static_cast<size_t>(kind)];
 }
 
 // Tensors that are added up in one call.
@@ -76,13 +71,11 @@ public:
     size_t calls() const { return ranks_.count() > 1 ? buckets_.size() : 0; }
 
 private:
-    class Progress;
-
     std::vector<double> compute(const Trainer::Batch& batch, const Written& written);
     void add_up(const Bucket& bucket);
     void gather_weights();
     std::vector<double> compute_overlapped(const Trainer::Batch& batch);
-    double whole_loss(const std::vector<double>& losses);
+    std::vector<double> all_losses(const std::vector<double>& losses);
     template <class Call>
     void timed(const Call& call);
     template <class Work>

@@ -39,35 +39,32 @@ Owned<float> Trainer::take_gradient() {
     return gradient;
 }
 
-void Trainer::join(std::vector<Owned<float>>& pending, float* gradient) {
-    unused_.push_back(std::move(pending.back()));
-    pending.pop_back();
-    machine_.add(pending.empty() ? gradient : pending.back().get(), unused_.back().get(), parameters_.floats);
-}
-
-double Trainer::root_into(const Batch& batch, int64_t first, int64_t count, float* gradient, const Written& written) {
+std::vector<double> Trainer::root_into(const Batch& batch, int64_t first, int64_t count, float* gradient,
+                                       const Written& written) {
     std::vector<Owned<float>> pending; // subtrees after the first, the largest first
     std::vector<double> losses;
     const auto subtree = [&](size_t k) { return k == 0 ? gradient : pending[k - 1].get(); };
-    // The last micro-batch is joined with all before it, tensor after tensor.
-    const Written join_tensor = [&](size_t place) {
-        const Parameter& tensor = parameters_.list[place];
-        for (size_t k = pending.size(); k > 0; --k)
-            machine_.add(subtree(k - 1) + tensor.first, subtree(k) + tensor.first, tensor.count());
-        if (written) written(place);
-    };
     for (int64_t done = 0; done < count; done += micro_batch_) {
         const bool is_last = done + micro_batch_ >= count;
         const Tokens tokens = batch(first + done, std::min(micro_batch_, count - done));
         if (done > 0) pending.push_back(take_gradient());
+        // The last micro-batch is joined with all before it, tensor after tensor.
+        const size_t joins = is_last ? pending.size() : static_cast<size_t>(joins_after(done / micro_batch_));
+        const auto join = [&](size_t begin, size_t floats) {
+            for (size_t k = pending.size(); k > pending.size() - joins; --k)
+                machine_.add(subtree(k - 1) + begin, subtree(k) + begin, floats);
+        };
+        const Written join_tensor = [&](size_t place) {
+            join(parameters_.list[place].first, parameters_.list[place].count());
+            if (written) written(place);
+        };
         const std::vector<double> more =
             pass_.gradients(tokens, weights_.get(), subtree(pending.size()), is_last ? join_tensor : Written());
+        if (!is_last) join(0, parameters_.floats);
         losses.insert(losses.end(), more.begin(), more.end());
-        if (is_last) break;
-        for (int joins = joins_after(done / micro_batch_); joins > 0; --joins) join(pending, gradient);
+        for (size_t i = 0; i < joins; ++i, pending.pop_back()) unused_.push_back(std::move(pending.back()));
     }
-    for (Owned<float>& joined : pending) unused_.push_back(std::move(joined));
-    return tree_sum(static_cast<int64_t>(losses.size()), [&](int64_t i) { return losses[static_cast<size_t>(i)]; });
+    return losses;
 }
 
 std::vector<float>& Trainer::squares_of_shard(const float* gradient) {
@@ -83,15 +80,14 @@ double Trainer::sum_of_squares() const {
     return sum;
 }
 
-StepResult Trainer::finish(int64_t t, double loss, const float* gradient) {
+StepResult Trainer::finish(int64_t t, const std::vector<double>& losses, const float* gradient) {
+    const double loss = tree_sum(settings_.batch, [&](int64_t i) { return losses[static_cast<size_t>(i)]; });
     const double tokens = static_cast<double>(settings_.batch * settings_.context);
     const double squares = sum_of_squares();
     const StepResult result{loss * (1 / tokens), std::sqrt(squares)};
     refuse_infinite(t, "loss", result.loss);
     refuse_infinite(t, "gradient's norm", result.norm);
-    const AdamSettings of{learning_rate_of(settings_, t), settings_.beta1, settings_.beta2, settings_.eps,
-                          settings_.weight_decay};
-    const Adam adam = adam_of(of, t, clip_factor(squares, settings_.clip));
+    const Adam adam = adam_of({learning_rate_of(settings_, t), settings_.beta1, settings_.beta2, settings_.eps, settings_.weight_decay}, t, clip_factor(squares, settings_.clip));
     refuse_infinite(t, "learning rate / (1 - beta1^t)", adam.step); // 0 times it would be a NaN
     machine_.adamw(weights_.get() + shard_.first, gradient + shard_.first, m_.get(), v_.get(), shard_.count, adam);
     return result;

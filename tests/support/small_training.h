@@ -37,21 +37,21 @@ inline void draw_all(step::Machine& machine, step::Trainer& trainer, int64_t see
     }
 }
 
-// The loss and the gradient of some sequences, and a step by one rank.
+// The losses and the gradient of some sequences, and a step by one rank.
 struct Root {
     step::Owned<float> gradient;
-    double loss = 0;
+    std::vector<double> losses;
 };
 
 inline Root root_of(step::Trainer& trainer, const step::Trainer::Batch& batch, int64_t first, int64_t count) {
-    Root root{trainer.take_gradient(), 0};
-    root.loss = trainer.root_into(batch, first, count, root.gradient.get());
+    Root root{trainer.take_gradient(), {}};
+    root.losses = trainer.root_into(batch, first, count, root.gradient.get());
     return root;
 }
 
 inline step::StepResult update(step::Trainer& trainer, int64_t t, const Root& whole) {
     trainer.squares_of_shard(whole.gradient.get());
-    return trainer.finish(t, whole.loss, whole.gradient.get());
+    return trainer.finish(t, whole.losses, whole.gradient.get());
 }
 
 inline step::StepResult take_step(step::Trainer& trainer, int64_t t, const step::Trainer::Batch& batch, int64_t count) {

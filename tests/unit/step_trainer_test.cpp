@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "src/step/cpu.h"
@@ -75,7 +76,9 @@ TEST(StepTrainer, JoinsTheRootsOfBlocksToThatOfTheBatch) {
     const test::Root right = test::root_of(run.trainer, run.batch(1), 4, 1);
     run.machine().add(left.gradient.get(), right.gradient.get(), run.trainer.parameters().floats);
     EXPECT_EQ(run.copy_of(left.gradient.get()), run.copy_of(whole.gradient.get()));
-    EXPECT_EQ(left.loss + right.loss, whole.loss);
+    std::vector<double> losses = left.losses;
+    losses.insert(losses.end(), right.losses.begin(), right.losses.end());
+    EXPECT_EQ(losses, whole.losses);
 }
 
 // Each tensor by itself: a step along its gradient changes the loss by the gradient's norm for each unit of length.
@@ -89,7 +92,8 @@ TEST(StepTrainer, GradientsAreTheSlopesOfTheLoss) {
         for (size_t i = tensor.first; i < tensor.first + tensor.count(); ++i)
             moved[i] = static_cast<float>(weights[i] + step * gradient[i]);
         run.machine().put(run.trainer.weights(), moved.data(), moved.size());
-        return test::root_of(run.trainer, run.batch(1), 0, 5).loss / 35;
+        const std::vector<double> losses = test::root_of(run.trainer, run.batch(1), 0, 5).losses;
+        return std::accumulate(losses.begin(), losses.end(), 0.0) / 35;
     };
     for (const Parameter& tensor : run.trainer.parameters().list) {
         double squares = 0;
