@@ -186,7 +186,7 @@ X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/
 CPU_KERNELS := $(patsubst %,src/cpu/%.cpp,f32/generic fixed/generic \
     $(if $(filter aarch64,$(MACHINE)),$(ARM_KERNELS)) $(if $(filter x86_64,$(MACHINE)),$(X86_KERNELS)))
 # A training step: what hw4 computes with, and what seq has too.
-STEP_CPU := $(patsubst %,src/step/%.cpp,cpu heads product $(if $(filter x86_64,$(MACHINE)),avx2 avx512))
+STEP_CPU := $(patsubst %,src/step/%.cpp,cpu product $(if $(filter x86_64,$(MACHINE)),avx2 avx512))
 STEP := $(filter-out $(STEP_CPU) src/step/avx%,$(wildcard src/step/*.cpp))
 RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src/ranks/*.cpp))
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp src/step/gpu/absent.cpp

@@ -116,14 +116,8 @@ public:
                 bool back) override {
         timed(StepOperation::rope, [&] { machine_->rotate(qkv, table, sequences, context, model, back); });
     }
-    void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
-                const step::Model& model) override {
-        timed(StepOperation::attention, [&] { machine_->attend(qkv, o, statistics, sequences, context, model); });
-    }
-    void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o, float* d_qkv,
-                     int64_t sequences, int64_t context, const step::Model& model) override {
-        timed(StepOperation::attention,
-              [&] { machine_->attend_back(qkv, o, statistics, d_o, d_qkv, sequences, context, model); });
+    void attention(const step::Attention& of) override {
+        timed(StepOperation::attention, [&] { machine_->attention(of); });
     }
     void swiglu(const float* gate_up, float* h, int64_t rows, int64_t hidden) override {
         timed(StepOperation::swiglu, [&] { machine_->swiglu(gate_up, h, rows, hidden); });

@@ -6,8 +6,7 @@
 #include "src/bench/sampling.h"
 #include "src/bench/tables.h"
 #include "src/bench/workbench.h"
-#include "src/step/cpu.h"
-#include "src/step/gpu/machine.h"
+#include "src/step/kernels.h"
 #include "src/step/philox.h"
 #include "src/step/weights.h"
 

@@ -7,8 +7,7 @@
 #include "src/commands/run.h"
 #include "src/gpu/device/connections.h"
 #include "src/ranks/agree.h"
-#include "src/step/cpu.h"
-#include "src/step/gpu/machine.h"
+#include "src/step/machine.h"
 #include "src/step/training.h"
 
 namespace hw4 {

@@ -3,10 +3,7 @@
 
 namespace hw4::step {
 
-const Kernels& avx2_kernels() {
-    static const Kernels kernels =
-        kernels_of_unit("avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); });
-    return kernels;
-}
+const Kernels kAvx2Kernels =
+    kernels_of_unit("avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); });
 
 } // namespace hw4::step

@@ -3,10 +3,7 @@
 
 namespace hw4::step {
 
-const Kernels& avx512_kernels() {
-    static const Kernels kernels =
-        kernels_of_unit("avx512", [] { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma"); });
-    return kernels;
-}
+const Kernels kAvx512Kernels =
+    kernels_of_unit("avx512", [] { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma"); });
 
 } // namespace hw4::step

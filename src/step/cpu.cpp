@@ -1,9 +1,7 @@
-#include "src/step/cpu.h"
-
-#include "src/step/heads.h"
+#include "src/cpu/kernels.h"
 #include "src/step/orders.h"
 #include "src/step/product.h"
-#include "src/step/team.h"
+#include "src/step/token_leaves.h"
 
 namespace hw4::step {
 namespace {
@@ -15,47 +13,37 @@ void add_tree(float* leaves, int64_t count, int64_t floats) {
             add_floats(leaves + s * floats, leaves + (s + size) * floats, floats);
 }
 
-// The places of each token among the inputs, ascending.
-struct Occurrences {
-    Occurrences(const Tokens& tokens, int64_t vocabulary)
-        : first(static_cast<size_t>(vocabulary) + 1), places(tokens.inputs.size()) {
-        for (const int32_t id : tokens.inputs) ++first[static_cast<size_t>(id) + 1];
-        for (size_t id = 1; id < first.size(); ++id) first[id] += first[id - 1];
-        std::vector<int64_t> next = first;
-        for (size_t t = 0; t < places.size(); ++t)
-            places[static_cast<size_t>(next[static_cast<size_t>(tokens.inputs[t])]++)] = static_cast<int64_t>(t);
-    }
-    std::vector<int64_t> first; // of each token
-    std::vector<int64_t> places;
-};
-
 class Cpu : public HostMachine {
 public:
-    Cpu(int threads, const Kernels& kernels) : HostMachine(kernels), team_(threads), products_(kernels) {}
+    Cpu(int threads, const Kernels& kernels) : HostMachine(kernels, threads), products_(kernels) {}
 
     void embed_back(const Tokens& tokens, const float* dx, float* d_table, int64_t vocabulary, int64_t width) override {
-        const Occurrences of(tokens, vocabulary);
-        const int64_t floats = (tokens.sequences + 1) * width; // leaves, a chain
-        float* const memory = room_.of(floats * team_.threads());
-        team_.pieces(vocabulary, piece_of(width), [&](int64_t first, int64_t count, int thread) {
-            float* const leaves = memory + thread * floats;
-            float* const chain = leaves + tokens.sequences * width;
-            for (int64_t id = first; id < first + count; ++id) {
-                const int64_t* place = of.places.data() + of.first[static_cast<size_t>(id)];
-                const int64_t* const end = of.places.data() + of.first[static_cast<size_t>(id) + 1];
-                std::fill_n(leaves, place == end ? width : tokens.sequences * width, 0.0f);
-                while (place != end) {
-                    const int64_t sequence = *place / tokens.context;
-                    const int64_t chain_end =
-                        sequence * tokens.context + (*place % tokens.context / kChain + 1) * kChain;
-                    std::fill_n(chain, width, 0.0f);
-                    // The chain may reach beyond the sequence.
-                    for (; place != end && *place < chain_end && *place / tokens.context == sequence; ++place)
-                        add_floats(chain, dx + *place * width, width);
-                    add_floats(leaves + sequence * width, chain, width);
-                    if (place == end) add_tree(leaves, tokens.sequences, width);
+        const TokenLeaves of(tokens);
+        float* const leaves = room_.of((of.leaf_count() + team_.threads()) * width);
+        fill(d_table, 0, static_cast<size_t>(vocabulary * width));
+        team_.pieces(of.token_count(), piece_of(width), [&](int64_t first, int64_t count, int thread) {
+            float* const chain = leaves + (of.leaf_count() + thread) * width;
+            const auto sum_leaf = [&](int32_t leaf) {
+                float* const total = leaves + leaf * width;
+                std::fill_n(total, width, 0.0f);
+                std::fill_n(chain, width, 0.0f);
+                for (int32_t i = of.begins.data()[leaf]; i < of.begins.data()[leaf + 1]; ++i) {
+                    const int32_t place = of.places.data()[i];
+                    if (place < 0) {
+                        add_floats(total, chain, width);
+                        std::fill_n(chain, width, 0.0f);
+                    }
+                    add_floats(chain, dx + (place < 0 ? ~place : place) * width, width);
                 }
-                std::copy_n(leaves, width, d_table + id * width);
+                add_floats(total, chain, width);
+            };
+            for (int64_t i = first; i < first + count; ++i) {
+                const int32_t* const token = of.tokens.data() + 3 * i; // and the next one after it
+                for (int32_t leaf = token[1]; leaf < token[4]; ++leaf) sum_leaf(leaf);
+                const int32_t* const joins = of.joins.data();
+                for (int32_t join = token[2]; join < token[5]; ++join)
+                    add_floats(leaves + joins[2 * join] * width, leaves + joins[2 * join + 1] * width, width);
+                std::copy_n(leaves + token[1] * width, width, d_table + token[0] * width);
             }
         });
     }
@@ -95,15 +83,23 @@ public:
     }
 
 private:
-    void in_pieces(int64_t things, int64_t piece, const Work& work) override {
-        team_.pieces(things, piece, [&](int64_t first, int64_t count, int) { work(first, count); });
-    }
     void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
                  float* out) override {
-        compute_heads(team_, scratch_, problem, in, forward_out, statistics, out);
+        const cpu::Kernel& kernel = cpu::choose_kernel("", problem, kF32);
+        const size_t bytes = cpu::plan_of(kernel, problem, team_.threads()).scratch_bytes;
+        float* const memory = scratch_.of(static_cast<int64_t>(bytes / sizeof(float)) + 1);
+        cpu::Launch launch = cpu::launch_of(problem, in, out, memory, team_.threads());
+        launch.crew = &team_.crew();
+        launch.statistics = statistics;
+        if (forward_out != nullptr)
+            launch.forward_out = tensor_at(problem, kForward.outputs, 0, forward_out, static_cast<size_t>(problem.dim));
+        try {
+            kernel.launch(launch);
+        } catch (const std::bad_alloc&) {
+            throw Error(ExitCode::out_of_memory, "attention of a training step lacks host memory");
+        }
     }
 
-    Team team_;
     Products products_;
     Room room_;
     Room scratch_; // of attention
@@ -112,9 +108,9 @@ private:
 } // namespace
 
 std::vector<const Kernels*> supported_kernels() {
-    std::vector<const Kernels*> kernels = {&generic_kernels()};
+    std::vector<const Kernels*> kernels = {&kGenericKernels};
 #if defined(__x86_64__)
-    for (const Kernels* unit : {&avx2_kernels(), &avx512_kernels()})
+    for (const Kernels* unit : {&kAvx2Kernels, &kAvx512Kernels})
         if (unit->supported()) kernels.push_back(unit);
 #endif
     return kernels;

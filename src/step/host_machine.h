@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
+#include <cstring>
 #include <new>
 #include <string>
 
 #include "src/base/error.h"
 #include "src/cpu/aligned_memory.h"
-#include "src/problem/problem.h"
 #include "src/step/kernels.h"
 #include "src/step/machine.h"
+#include "src/step/team.h"
 
 namespace hw4::step {
 
@@ -52,50 +52,9 @@ inline void add_floats(float* a, const float* b, int64_t count) {
     for (int64_t i = 0; i < count; ++i) a[i] = a[i] + b[i];
 }
 
-// The heads of a micro-batch: as columns of its rows, and as a case file has them, [sequence][matrix][head][token].
-struct HeadLayout {
-    int64_t sequences;
-    int64_t context;
-    const Model& model;
-
-    Problem problem(const Operation& operation) const {
-        Problem problem(sequences, context, model.head_width());
-        problem.heads = problem.kv_heads = model.heads;
-        problem.mask = Mask::causal;
-        problem.operation = &operation;
-        return problem;
-    }
-    int64_t units() const { return sequences * model.heads; }
-    int64_t floats() const { return sequences * context * model.width; } // of a matrix
-
-    struct Place {
-        int64_t matrix;
-        int64_t matrices;
-    };
-    void take(int64_t unit, const float* rows, Place in_rows, float* file, Place in_file) const {
-        for (int64_t t = 0; t < context; ++t)
-            std::copy_n(rows + of_rows(unit, in_rows, t), model.head_width(), file + of_file(unit, in_file, t));
-    }
-    void give(int64_t unit, const float* file, Place in_file, float* rows, Place in_rows) const {
-        for (int64_t t = 0; t < context; ++t)
-            std::copy_n(file + of_file(unit, in_file, t), model.head_width(), rows + of_rows(unit, in_rows, t));
-    }
-
-private:
-    // Where a token of a unit begins.
-    int64_t of_rows(int64_t unit, Place in, int64_t t) const {
-        const int64_t row = unit / model.heads * context + t;
-        return (row * in.matrices + in.matrix) * model.width + unit % model.heads * model.head_width();
-    }
-    int64_t of_file(int64_t unit, Place in, int64_t t) const {
-        const int64_t head = (unit / model.heads * in.matrices + in.matrix) * model.heads + unit % model.heads;
-        return (head * context + t) * model.head_width();
-    }
-};
-
 class HostMachine : public Machine {
 public:
-    explicit HostMachine(const Kernels& kernels) : kernels_(kernels) {}
+    HostMachine(const Kernels& kernels, int threads) : kernels_(kernels), team_(threads) {}
 
     Owned<float> floats(size_t count) override { return allocate_on_host<float>(count); }
     Owned<RowStatistics> statistics(size_t count) override { return allocate_on_host<RowStatistics>(count); }
@@ -104,7 +63,7 @@ public:
     void put(float* to, const float* from, size_t count) override { std::copy_n(from, count, to); }
     void get(float* to, const float* from, size_t count) override { std::copy_n(from, count, to); }
     void fill(float* to, float value, size_t count) override {
-        numbers(count, [&](int64_t first, int64_t some) { std::fill_n(to + first, some, value); });
+        numbers(count, [&](int64_t first, int64_t some, int) { std::fill_n(to + first, some, value); });
     }
 
     void embed(const Tokens& tokens, const float* table, float* x, int64_t width) override {
@@ -130,34 +89,29 @@ public:
                 kernels_.rotate(qkv + t * 3 * model.width + head * dim, table + t % context * dim, dim / 2, back);
         });
     }
-    void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
-                const Model& model) override {
-        const HeadLayout heads{sequences, context, model};
-        float* const in = operands_.of(4 * heads.floats());
-        float* const out = in + 3 * heads.floats();
-        rows(heads.units(), kPieceFloats, [&](int64_t unit) {
-            for (int64_t i = 0; i < 3; ++i) heads.take(unit, qkv, {i, 3}, in, {i, 3});
-        });
-        compute(heads.problem(kForward), in, nullptr, statistics, out);
-        rows(heads.units(), kPieceFloats, [&](int64_t unit) { heads.give(unit, out, {0, 1}, o, {0, 1}); });
-    }
-
-    void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o, float* d_qkv,
-                     int64_t sequences, int64_t context, const Model& model) override {
-        const HeadLayout heads{sequences, context, model};
-        float* const in = operands_.of(8 * heads.floats());
-        float* const forward_out = in + 4 * heads.floats();
-        float* const out = in + 5 * heads.floats();
-        rows(heads.units(), kPieceFloats, [&](int64_t unit) {
-            for (int64_t i = 0; i < 3; ++i) heads.take(unit, qkv, {i, 3}, in, {i, 4});
-            heads.take(unit, d_o, {0, 1}, in, {3, 4});
-            heads.take(unit, o, {0, 1}, forward_out, {0, 1});
-        });
-        // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): backward reads them
-        compute(heads.problem(kBackward), in, forward_out, const_cast<RowStatistics*>(statistics), out);
-        rows(heads.units(), kPieceFloats, [&](int64_t unit) {
-            for (int64_t i = 0; i < 3; ++i) heads.give(unit, out, {i, 3}, d_qkv, {i, 3});
-        });
+    // Kernels take heads as a case file has them, [sequence][tensor][head][token].
+    void attention(const Attention& of) override {
+        const Problem& problem = of.problem;
+        const List<Operand>& inputs = problem.operation->inputs;
+        const List<Operand>& outputs = problem.operation->outputs;
+        const auto in_count = static_cast<int64_t>(inputs.size());
+        const auto out_count = static_cast<int64_t>(outputs.size());
+        const auto row = static_cast<size_t>(problem.dim);
+        float* const in = operands_.of((in_count + out_count + 1) * of.floats());
+        float* const out = in + in_count * of.floats();
+        float* const forward_out = out + out_count * of.floats();
+        const auto copy = [&](const Tensor& to, const Tensor& from) {
+            rows(problem.units(), kPieceFloats, [&](int64_t unit) {
+                const int64_t sequence = unit / problem.heads;
+                const int64_t head = unit % problem.heads;
+                for (int64_t t = 0; t < problem.queries; ++t)
+                    std::memcpy(to.at(sequence, head, t), from.at(sequence, head, t), problem.row_bytes());
+            });
+        };
+        for (size_t i = 0; i < inputs.size(); ++i) copy(tensor_at(problem, inputs, i, in, row), of.in[i]);
+        if (of.is_backward()) copy(tensor_at(problem, kForward.outputs, 0, forward_out, row), of.forward_out);
+        compute(problem, in, of.is_backward() ? forward_out : nullptr, of.statistics, out);
+        for (size_t i = 0; i < outputs.size(); ++i) copy(of.out[i], tensor_at(problem, outputs, i, out, row));
     }
     void swiglu(const float* gate_up, float* h, int64_t count, int64_t hidden) override {
         rows(count, hidden, [&](int64_t row) {
@@ -182,14 +136,14 @@ public:
     }
 
     void add(float* a, const float* b, size_t count) override {
-        numbers(count, [&](int64_t first, int64_t some) { add_floats(a + first, b + first, some); });
+        numbers(count, [&](int64_t first, int64_t some, int) { add_floats(a + first, b + first, some); });
     }
     void squares(const float* x, size_t count, float* sums) override {
         rows(static_cast<int64_t>(count) / kSegment, kSegment,
              [&](int64_t i) { sums[i] = kernels_.squares(x + i * kSegment); });
     }
     void adamw(float* p, const float* g, float* m, float* v, size_t count, const Adam& step) override {
-        numbers(count, [&](int64_t first, int64_t some) {
+        numbers(count, [&](int64_t first, int64_t some, int) {
             kernels_.adamw(p + first, g + first, m + first, v + first, some, step);
         });
     }
@@ -208,9 +162,6 @@ protected:
     // Rows of so many floats, at least one.
     static int64_t piece_of(int64_t width) { return std::max<int64_t>(kPieceFloats / width, 1); }
 
-    using Work = std::function<void(int64_t first, int64_t count)>;
-    // All of the work, in pieces of so many things.
-    virtual void in_pieces(int64_t things, int64_t piece, const Work& work) = 0;
     // Contract f32, operands as in a file. Forward, whose `forward_out` is null, writes the statistics; backward gets
     // forward's and its O, and need not use them.
     virtual void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
@@ -218,13 +169,17 @@ protected:
 
     template <class OfRow>
     void rows(int64_t count, int64_t width, const OfRow& work) {
-        in_pieces(count, piece_of(width), [&](int64_t first, int64_t some) {
+        team_.pieces(count, piece_of(width), [&](int64_t first, int64_t some, int) {
             for (int64_t row = first; row < first + some; ++row) work(row);
         });
     }
-    void numbers(size_t count, const Work& work) { in_pieces(static_cast<int64_t>(count), kPieceFloats, work); }
+    template <class Work>
+    void numbers(size_t count, const Work& work) {
+        team_.pieces(static_cast<int64_t>(count), kPieceFloats, work);
+    }
 
     const Kernels& kernels_;
+    Team team_;
 
 private:
     using Clock = std::chrono::steady_clock;

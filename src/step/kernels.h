@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "src/step/arithmetic.h"
 
@@ -32,8 +31,6 @@ struct Kernels {
     void (*adamw)(float* p, const float* g, float* m, float* v, int64_t count, const Adam& step);
 };
 
-const Kernels& generic_kernels();
-const Kernels& avx2_kernels();
-const Kernels& avx512_kernels();
+extern const Kernels kGenericKernels, kAvx2Kernels, kAvx512Kernels;
 
 } // namespace hw4::step

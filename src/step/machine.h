@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
-#include "src/contracts/row_statistics.h"
 #include "src/step/arithmetic.h"
+#include "src/step/attention.h"
 #include "src/step/model.h"
 
 namespace hw4::step {
@@ -86,12 +86,25 @@ public:
     // 2i and 2i + 1 together; back = true: the other way round. `table` is in the machine's memory: [context][pair][2].
     virtual void rotate(float* qkv, const float* table, int64_t sequences, int64_t context, const Model& model,
                         bool back) = 0;
-    // Causal attention of contract f32, by sequence and head. o has rows of width columns; `statistics` are
-    // [sequence][head][token].
-    virtual void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
-                        const Model& model) = 0;
-    virtual void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o,
-                             float* d_qkv, int64_t sequences, int64_t context, const Model& model) = 0;
+    // o has rows of width columns; `statistics` are [sequence][head][token].
+    void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
+                const Model& model) {
+        Attention of = attention_of(kForward, qkv, sequences, context, model);
+        of.out[0] = heads_of(of.problem, o, 0, 1);
+        of.statistics = statistics;
+        attention(of);
+    }
+    // d_o has rows as o, d_qkv as qkv.
+    void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o, float* d_qkv,
+                     int64_t sequences, int64_t context, const Model& model) {
+        Attention of = attention_of(kBackward, qkv, sequences, context, model);
+        of.in[3] = heads_of(of.problem, d_o, 0, 1);
+        of.forward_out = heads_of(of.problem, o, 0, 1);
+        for (int64_t i = 0; i < 3; ++i) of.out[i] = heads_of(of.problem, d_qkv, i, 3);
+        of.statistics = const_cast<RowStatistics*>(statistics); // NOLINT: backward reads them
+        attention(of);
+    }
+    virtual void attention(const Attention& of) = 0;
 
     // gate_up has rows of u, v, hidden columns each; h = silu(u) * v
     virtual void swiglu(const float* gate_up, float* h, int64_t rows, int64_t hidden) = 0;
@@ -112,5 +125,17 @@ public:
     virtual void mark() = 0;
     virtual std::vector<double> laps() = 0;
 };
+
+// seq train's: one thread and plain loops that follow arithmetic.h and orders.h word for word.
+std::unique_ptr<Machine> make_reference();
+
+// hw4's on a CPU: threads, 0 for one a processor, and vector units.
+struct Kernels;
+std::vector<const Kernels*> supported_kernels(); // that this processor has, the fastest last
+std::unique_ptr<Machine> make_cpu(int threads, const Kernels& kernels = *supported_kernels().back());
+
+// hw4's on the GPU of that number, counted round, of compute capability 8.0 or later. Throws Error (no_gpu,
+// out_of_memory) where it cannot be used.
+std::unique_ptr<Machine> make_gpu(int card = 0);
 
 } // namespace hw4::step

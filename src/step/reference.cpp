@@ -1,5 +1,3 @@
-#include "src/step/reference.h"
-
 #include "src/contracts/contract.h"
 #include "src/contracts/fma_clones.h"
 #include "src/step/host_machine.h"
@@ -31,7 +29,7 @@ HW4_FMA_CLONES float gain_of_tokens(Strided x, const float* factors, Strided dy,
 
 class Reference : public HostMachine {
 public:
-    Reference() : HostMachine(generic_kernels()) {}
+    Reference() : HostMachine(kGenericKernels, 1) {}
 
     void embed_back(const Tokens& tokens, const float* dx, float* d_table, int64_t vocabulary, int64_t width) override {
         for (int64_t id = 0; id < vocabulary; ++id)
@@ -76,7 +74,6 @@ public:
     }
 
 private:
-    void in_pieces(int64_t things, int64_t, const Work& work) override { work(0, things); }
     void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
                  float* out) override {
         compute_by_reference(kF32, problem, in, out, forward_out == nullptr ? statistics : nullptr);

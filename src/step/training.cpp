@@ -12,6 +12,7 @@
 #include "src/base/standard_streams.h"
 #include "src/io/run_files.h"
 #include "src/ranks/agree.h"
+#include "src/ranks/launched.h"
 #include "src/ranks/parcel.h"
 #include "src/step/checkpoint.h"
 #include "src/step/data_parallel.h"
@@ -119,7 +120,7 @@ Configuration new_settings(const TrainingRequest& request) {
 // Those of the checkpoint. Throws Error (bad_data) where an option says otherwise.
 Configuration settings_of(const std::string& checkpoint, const TrainingState& state, const TrainingRequest& request) {
     Configuration asked = state.settings;
-    apply_model(request, asked);
+    if (request.preset != nullptr) asked.model = request.preset->model;
     apply_given(request, asked);
     const SettingTexts wanted = texts_of(asked);
     const SettingTexts have = texts_of(state.settings);
@@ -329,6 +330,15 @@ private:
 void run_training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
                   const std::function<std::unique_ptr<Machine>()>& make_machine) {
     Training(request, program, threads, ranks, make_machine).run();
+}
+
+void train_by_reference(int argc, char** argv, const std::string& version) {
+    const TrainingRequest request = parse_training(argc, argv, {});
+    if (request.action == Action::help) std::fputs(training_help("seq", "").c_str(), stdout);
+    if (request.action == Action::version) std::fputs(version.c_str(), stdout);
+    if (request.action != Action::run) return;
+    OneRank alone;
+    run_training(request, "seq", 1, alone, make_reference);
 }
 
 } // namespace hw4::step

@@ -29,8 +29,7 @@ struct TrainingRequest {
     bool shard = false; // the optimizer, over the ranks
 };
 
-// Sets what --model and the options of settings say. Throws Error (usage).
-void apply_model(const TrainingRequest& request, Configuration& settings);
+// Sets what the options of settings say. Throws Error (usage).
 void apply_given(const TrainingRequest& request, Configuration& settings);
 
 // argv[0] is "train". `more`: options that one of the programs has alone. Throws Error (usage).

@@ -61,10 +61,6 @@ std::vector<CommandOption> options_of(TrainingRequest& request) {
 
 } // namespace
 
-void apply_model(const TrainingRequest& request, Configuration& settings) {
-    if (request.preset != nullptr) settings.model = request.preset->model;
-}
-
 void apply_given(const TrainingRequest& request, Configuration& settings) {
     each_setting(settings, [&](std::string name, auto& value, auto least, auto most) {
         const auto given = request.given.find(name);

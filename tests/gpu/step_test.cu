@@ -4,8 +4,6 @@
 
 #include <memory>
 
-#include "src/step/cpu.h"
-#include "src/step/gpu/machine.h"
 #include "src/step/gpu/products.h"
 #include "src/step/trainer.h"
 #include "tests/support/need_gpu.h"

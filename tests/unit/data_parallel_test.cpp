@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "src/bench/measured_machine.h"
-#include "src/step/reference.h"
 #include "tests/support/small_training.h"
 
 namespace hw4::step {

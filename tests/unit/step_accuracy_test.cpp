@@ -6,7 +6,7 @@
 
 #include "src/contracts/rope.h"
 #include "src/step/orders.h"
-#include "src/step/reference.h"
+#include "src/step/machine.h"
 #include "tests/support/step_bench.h"
 
 namespace hw4::step {

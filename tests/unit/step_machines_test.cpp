@@ -5,9 +5,8 @@
 #include <cstring>
 #include <map>
 
-#include "src/step/cpu.h"
+#include "src/step/kernels.h"
 #include "src/step/orders.h"
-#include "src/step/reference.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/step_bench.h"
 

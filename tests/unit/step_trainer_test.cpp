@@ -7,8 +7,6 @@
 #include <numeric>
 #include <vector>
 
-#include "src/step/cpu.h"
-#include "src/step/reference.h"
 #include "tests/support/small_training.h"
 
 namespace hw4::step {

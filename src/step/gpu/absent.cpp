@@ -1,6 +1,6 @@
 // A build without nvcc has no machine on a GPU.
 #include "src/base/error.h"
-#include "src/step/gpu/machine.h"
+#include "src/step/machine.h"
 
 namespace hw4::step {
 

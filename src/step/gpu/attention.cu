@@ -1,6 +1,7 @@
 #include "src/step/gpu/attention.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "src/base/error.h"
@@ -10,21 +11,6 @@ namespace {
 
 // With the least that backward needs it computes one head at a time, in launches that leave most of a GPU idle.
 constexpr size_t kMostScratch = size_t{1} << 30;
-
-Problem problem_of(const Operation& operation, int64_t sequences, int64_t context, const Model& model) {
-    Problem problem(sequences, context, model.head_width());
-    problem.heads = problem.kv_heads = model.heads;
-    problem.mask = Mask::causal;
-    problem.operation = &operation;
-    return problem;
-}
-
-// Matrix `index` of so many side by side in rows of whole tokens.
-Tensor matrix_of(const float* rows, int64_t index, int64_t matrices, int64_t context, const Model& model) {
-    const int64_t row = matrices * model.width;
-    auto* const first = const_cast<float*>(rows) + index * model.width; // NOLINT: inputs are not written
-    return {first, Element::float32, context * row, model.head_width(), row};
-}
 
 } // namespace
 
@@ -41,9 +27,15 @@ GpuAttention::Choice& GpuAttention::choose(const Problem& problem) {
     return known_.emplace(key, Choice{kernel, bytes, plan.scratch_bytes}).first->second;
 }
 
-void GpuAttention::run(Workspace& workspace, gpu::Launch& launch) {
+void GpuAttention::compute(Workspace& workspace, const Attention& of) {
+    Choice& choice = choose(of.problem);
+    gpu::Launch launch;
+    launch.problem = of.problem;
     launch.device = device_;
-    Choice& choice = choose(launch.problem);
+    std::copy(std::begin(of.in), std::end(of.in), launch.in);
+    std::copy(std::begin(of.out), std::end(of.out), launch.out);
+    launch.forward_out = of.forward_out;
+    launch.statistics = of.statistics;
     try {
         launch.scratch = workspace.of<unsigned char>(choice.scratch_bytes);
     } catch (const Error& error) {
@@ -53,30 +45,6 @@ void GpuAttention::run(Workspace& workspace, gpu::Launch& launch) {
     }
     launch.scratch_bytes = choice.scratch_bytes;
     choice.kernel->launch(launch, stream_);
-}
-
-void GpuAttention::attend(Workspace& workspace, const float* qkv, float* o, RowStatistics* statistics,
-                          int64_t sequences, int64_t context, const Model& model) {
-    gpu::Launch launch;
-    launch.problem = problem_of(kForward, sequences, context, model);
-    for (int64_t i = 0; i < 3; ++i) launch.in[i] = matrix_of(qkv, i, 3, context, model);
-    launch.out[0] = matrix_of(o, 0, 1, context, model);
-    launch.statistics = statistics;
-    run(workspace, launch);
-}
-
-void GpuAttention::attend_back(Workspace& workspace, const float* qkv, const float* o, const RowStatistics* statistics,
-                               const float* d_o, float* d_qkv, int64_t sequences, int64_t context, const Model& model) {
-    gpu::Launch launch;
-    launch.problem = problem_of(kBackward, sequences, context, model);
-    for (int64_t i = 0; i < 3; ++i) {
-        launch.in[i] = matrix_of(qkv, i, 3, context, model);
-        launch.out[i] = matrix_of(d_qkv, i, 3, context, model);
-    }
-    launch.in[3] = matrix_of(d_o, 0, 1, context, model);
-    launch.forward_out = matrix_of(o, 0, 1, context, model);
-    launch.statistics = const_cast<RowStatistics*>(statistics); // NOLINT: backward reads them
-    run(workspace, launch);
 }
 
 } // namespace hw4::step

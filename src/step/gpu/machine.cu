@@ -1,5 +1,3 @@
-#include "src/step/gpu/machine.h"
-
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
@@ -9,9 +7,10 @@
 #include "src/step/gpu/attention.h"
 #include "src/step/gpu/products.h"
 #include "src/step/gpu/rows.h"
-#include "src/step/gpu/token_leaves.h"
 #include "src/step/gpu/workspace.h"
+#include "src/step/machine.h"
 #include "src/step/orders.h"
+#include "src/step/token_leaves.h"
 
 namespace hw4::step {
 namespace {
@@ -89,8 +88,7 @@ public:
         settle({d_table, vocabulary * width}, {{dx, tokens.rows() * width}});
         counted(tokens.rows());
         const TokenLeaves leaves(tokens);
-        const auto leaf_count = static_cast<size_t>(leaves.leaf_count() - 1);
-        const size_t leaf_floats = leaf_count * static_cast<size_t>(width);
+        const auto leaf_floats = static_cast<size_t>(leaves.leaf_count() * width);
         const size_t integers =
             leaves.places.size() + leaves.begins.size() + leaves.joins.size() + leaves.tokens.size();
         auto* const sums = workspace_.of<float>(leaf_floats + integers); // the floats first: they are read by four
@@ -105,8 +103,8 @@ public:
         of.begins = uploaded(leaves.begins);
         of.joins = uploaded(leaves.joins);
         of.tokens = uploaded(leaves.tokens);
-        of.leaf_count = static_cast<int64_t>(leaf_count);
-        of.token_count = static_cast<int64_t>(leaves.tokens.size() / 3) - 1;
+        of.leaf_count = leaves.leaf_count();
+        of.token_count = leaves.token_count();
         const size_t bytes = static_cast<size_t>(vocabulary * width) * sizeof(float);
         HW4_CUDA(cudaMemsetAsync(d_table, 0, bytes, stream_.get()));
         rows_.embed_back(of, dx, sums, d_table, width);
@@ -163,16 +161,15 @@ public:
         settle({qkv, sequences * context * 3 * model.width}, {{table, context * model.head_width()}});
         rows_.rotate(qkv, table, counted(sequences * context), context, model.heads, model.head_width(), back);
     }
-    void attend(const float* qkv, float* o, RowStatistics* statistics, int64_t sequences, int64_t context,
-                const Model& model) override {
-        settle();
-        attention_.attend(workspace_, qkv, o, statistics, sequences, context, model);
-    }
-    void attend_back(const float* qkv, const float* o, const RowStatistics* statistics, const float* d_o, float* d_qkv,
-                     int64_t sequences, int64_t context, const Model& model) override {
-        const int64_t floats = sequences * context * model.width;
-        settle({d_qkv, 3 * floats}, {{qkv, 3 * floats}, {o, floats}, {d_o, floats}});
-        attention_.attend_back(workspace_, qkv, o, statistics, d_o, d_qkv, sequences, context, model);
+    void attention(const Attention& of) override {
+        const auto tensors = [&](const Tensor& first, int64_t count) {
+            return Range{static_cast<const float*>(first.data), count * of.floats()};
+        };
+        if (of.is_backward())
+            settle(tensors(of.out[0], 3), {tensors(of.in[0], 3), tensors(of.in[3], 1), tensors(of.forward_out, 1)});
+        else
+            settle();
+        attention_.compute(workspace_, of);
     }
 
     void swiglu(const float* gate_up, float* h, int64_t rows, int64_t hidden) override {

@@ -10,13 +10,9 @@
 
 namespace hw4::step {
 
-struct EmbeddingLeaves {
-    const int32_t* places; // tokens in the order of their leaves; ~place where a chain of the leaf begins
-    const int32_t* begins; // the first place of each leaf, and of the leaf after the last
-    const int32_t* joins;  // (left, right): leaves, right is added to left
-    const int32_t* tokens; // (row of the table, its first leaf, its first join), and the last token's end
-    int64_t leaf_count;
-    int64_t token_count;
+struct EmbeddingLeaves { // TokenLeaves
+    const int32_t *places, *begins, *joins, *tokens;
+    int64_t leaf_count, token_count;
 };
 
 class RowKernels {

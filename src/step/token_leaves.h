@@ -1,5 +1,5 @@
 // Where the embedding's gradient takes its terms from: the places of each token that occurs, sequence by sequence, and
-// which of these leaves the tree adds to which. In host memory, as one array for the GPU (rows.h, EmbeddingLeaves).
+// which of these leaves the tree adds to which. Sequences without the token have leaves of zeros, which change nothing.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,10 @@
 namespace hw4::step {
 
 struct TokenLeaves {
-    std::vector<int32_t> places, begins, joins, tokens;
+    std::vector<int32_t> places; // tokens in the order of their leaves; ~place where a chain of the leaf begins
+    std::vector<int32_t> begins; // the first place of each leaf, and of the leaf after the last
+    std::vector<int32_t> joins;  // (left, right): leaves, right is added to left
+    std::vector<int32_t> tokens; // (row of the table, its first leaf, its first join), and the last token's end
 
     explicit TokenLeaves(const Tokens& of) {
         std::vector<int32_t> sorted(of.inputs.size());
@@ -27,7 +30,7 @@ struct TokenLeaves {
                 const int64_t chain = sorted[i] % of.context / kChain;
                 const bool new_leaf = nodes.empty() || nodes.back().sequence != sequence;
                 if (new_leaf) {
-                    nodes.push_back({sequence, leaf_count()});
+                    nodes.push_back({sequence, next_leaf()});
                     begins.push_back(static_cast<int32_t>(places.size()));
                 }
                 places.push_back(new_leaf || chain != last_chain_ ? ~sorted[i] : sorted[i]);
@@ -39,7 +42,8 @@ struct TokenLeaves {
         begins.push_back(static_cast<int32_t>(places.size()));
     }
 
-    int32_t leaf_count() const { return static_cast<int32_t>(begins.size()); }
+    int64_t leaf_count() const { return static_cast<int64_t>(begins.size()) - 1; }
+    int64_t token_count() const { return static_cast<int64_t>(tokens.size() / 3) - 1; }
 
 private:
     struct Node {
@@ -47,8 +51,9 @@ private:
         int32_t leaf;
     };
 
+    int32_t next_leaf() const { return static_cast<int32_t>(begins.size()); }
     void add_token(int32_t id) {
-        tokens.insert(tokens.end(), {id, leaf_count(), static_cast<int32_t>(joins.size() / 2)});
+        tokens.insert(tokens.end(), {id, next_leaf(), static_cast<int32_t>(joins.size() / 2)});
     }
 
     // Level by level, until one is left.
