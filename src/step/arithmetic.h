@@ -35,6 +35,7 @@
 
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/logsumexp.h"
+#include "src/step/configuration.h"
 
 namespace hw4::step {
 
@@ -145,14 +146,6 @@ inline float clip_factor(double squares, double most_norm) {
     return static_cast<float>(factor < 1 ? factor : 1);
 }
 
-struct AdamSettings {
-    double learning_rate = 1e-3; // of this step
-    double beta1 = 0.9;
-    double beta2 = 0.95;
-    double epsilon = 1e-8;
-    double weight_decay = 0.1;
-};
-
 struct Adam {
     float one_less_beta1;
     float beta2;
@@ -174,15 +167,15 @@ inline double whole_power(double base, int64_t exponent) {
     return power;
 }
 
-// The coefficients of step t = 1, 2, ...
-inline Adam adam_of(const AdamSettings& of, int64_t t, float clip) {
+// The coefficients of step t = 1, 2, ..., with the learning rate of this step.
+inline Adam adam_of(const Configuration& of, double learning_rate, int64_t t, float clip) {
     return {static_cast<float>(1 - of.beta1),
             static_cast<float>(of.beta2),
             static_cast<float>(1 - of.beta2),
             static_cast<float>(1 / std::sqrt(1 - whole_power(of.beta2, t))),
-            static_cast<float>(-(of.learning_rate / (1 - whole_power(of.beta1, t)))),
-            static_cast<float>(-(of.learning_rate * of.weight_decay)),
-            static_cast<float>(of.epsilon),
+            static_cast<float>(-(learning_rate / (1 - whole_power(of.beta1, t)))),
+            static_cast<float>(-(learning_rate * of.weight_decay)),
+            static_cast<float>(of.eps),
             clip};
 }
 

@@ -50,7 +50,7 @@ void each_part(const Parameters& parameters, const Visit& visit) {
 }
 
 std::string shape_of(const Parameter& parameter) {
-    return (parameter.is_vector ? "[" : "[" + std::to_string(parameter.rows) + ",") +
+    return (parameter.is_vector() ? "[" : "[" + std::to_string(parameter.rows) + ",") +
            std::to_string(parameter.columns) + "]";
 }
 

@@ -33,11 +33,11 @@ struct Parameter {
     std::string name;    // in a checkpoint
     int64_t rows = 1;    // outputs
     int64_t columns = 0; // inputs
-    bool is_vector = false;
     Initial initial = Initial::ones;
     int64_t parts = 1; // matrices of `rows / parts` rows each that are one tensor: q, k, v; gate and up
     size_t first = 0;  // where it begins in the array: a multiple of kSegment; what is between two tensors is 0
 
+    bool is_vector() const { return initial == Initial::ones; }
     size_t count() const { return static_cast<size_t>(rows * columns); }
 };
 

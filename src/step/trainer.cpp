@@ -87,7 +87,7 @@ StepResult Trainer::finish(int64_t t, const std::vector<double>& losses, const f
     const StepResult result{loss * (1 / tokens), std::sqrt(squares)};
     refuse_infinite(t, "loss", result.loss);
     refuse_infinite(t, "gradient's norm", result.norm);
-    const Adam adam = adam_of({learning_rate_of(settings_, t), settings_.beta1, settings_.beta2, settings_.eps, settings_.weight_decay}, t, clip_factor(squares, settings_.clip));
+    const Adam adam = adam_of(settings_, learning_rate_of(settings_, t), t, clip_factor(squares, settings_.clip));
     refuse_infinite(t, "learning rate / (1 - beta1^t)", adam.step); // 0 times it would be a NaN
     machine_.adamw(weights_.get() + shard_.first, gradient + shard_.first, m_.get(), v_.get(), shard_.count, adam);
     return result;

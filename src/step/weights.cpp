@@ -31,7 +31,7 @@ double deviation_of(const Parameter& parameter) {
 } // namespace
 
 void draw_weights(const Parameter& parameter, size_t place, uint64_t seed, size_t first, size_t count, float* to) {
-    if (parameter.initial == Initial::ones) {
+    if (parameter.is_vector()) {
         std::fill_n(to, count, 1.0f);
         return;
     }

@@ -184,7 +184,7 @@ inline const NamedOperation kStepOperations[] = {
          for (float& v : squares) v = std::fabs(v);
          float* const p = b.inout(b.drawn(b.w, 1));
          float* const m = b.inout(b.drawn(b.w, 2));
-         b.m.adamw(p, b.in(b.w, 3), m, b.inout(squares), squares.size(), adam_of({}, 7, 0.75f));
+         b.m.adamw(p, b.in(b.w, 3), m, b.inout(squares), squares.size(), adam_of({}, 1e-3, 7, 0.75f));
          b.m.add(p, m, squares.size());
      }},
     {"squares",

@@ -21,7 +21,7 @@ TEST(Philox, GivesTheKnownAnswers) {
 }
 
 Parameter matrix(int64_t rows, int64_t columns, int64_t parts, Initial initial) {
-    return {"any", rows, columns, false, initial, parts, 0};
+    return {"any", rows, columns, initial, parts, 0};
 }
 
 std::vector<float> drawn(const Parameter& parameter, size_t place = 3, uint64_t seed = 7) {

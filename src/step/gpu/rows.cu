@@ -395,8 +395,10 @@ struct Blocks {
     size_t shared_bytes = 0;
 };
 
+// No blocks, for a rank whose shard is empty, are no launch.
 template <class... Of, class... Given>
 void launch(const char* call, void (*kernel)(Of...), const Blocks& blocks, const Given&... given) {
+    if (blocks.count == 0) return;
     kernel<<<blocks.count, blocks.threads, blocks.shared_bytes, blocks.stream>>>(given...);
     gpu::check(HW4_CUDA_STATUS(cudaGetLastError()), call, __FILE__, __LINE__);
 }
@@ -418,8 +420,7 @@ void RowKernels::adamw(float* p, const float* g, float* m, float* v, int64_t cou
 }
 
 void RowKernels::squares(const float* x, int64_t segments, float* sums) const {
-    square_segments<<<parts(segments, kWarps), kThreads, 0, stream_>>>(x, segments, sums);
-    HW4_CUDA_LAUNCHED("square_segments");
+    launch("launch of square_segments", square_segments, Blocks{stream_, parts(segments, kWarps)}, x, segments, sums);
 }
 
 void RowKernels::embed(const int32_t* tokens, const float* table, float* x, int64_t rows, int64_t width) const {
@@ -453,15 +454,14 @@ void RowKernels::norm_gain(const float* x, const float* factors, const float* dy
             x + row * width, factors + row, dy + row * width, leaves + first * width, context, width);
         HW4_CUDA_LAUNCHED("norm_gain_leaves");
     }
-    join_leaves<<<parts(width, kThreads), kThreads, 0, stream_>>>(leaves, d_gain, sequences, width);
-    HW4_CUDA_LAUNCHED("join_leaves");
+    launch("launch of join_leaves", join_leaves, Blocks{stream_, parts(width, kThreads)}, leaves, d_gain, sequences,
+           width);
 }
 
 void RowKernels::rotate(float* qkv, const float* table, int64_t rows, int64_t context, int64_t heads,
                         int64_t head_width, bool back) const {
-    rotate_rows<<<parts(rows, 1), kThreads, 0, stream_>>>(qkv, table, context, static_cast<int>(heads),
-                                                          static_cast<int>(head_width), back);
-    HW4_CUDA_LAUNCHED("rotate_rows");
+    launch("launch of rotate_rows", rotate_rows, Blocks{stream_, parts(rows, 1)}, qkv, table, context,
+           static_cast<int>(heads), static_cast<int>(head_width), back);
 }
 
 void RowKernels::swiglu(const float* gate_up, float* h, int64_t rows, int64_t hidden) const {
