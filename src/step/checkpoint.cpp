@@ -153,8 +153,8 @@ CheckpointReader::CheckpointReader(const std::string& name) : path_(name) {
     take_state();
     check_header();
     uint64_t bytes = 0;
-    each_tensor(parameters_of(state_.settings.model),
-                [&](const std::string&, const Parameter& tensor, size_t) { bytes += tensor.count() * sizeof(float); });
+    for (const Parameter& tensor : parameters_of(state_.settings.model).list)
+        bytes += std::size(kArrays) * tensor.count() * sizeof(float);
     if (size - first_ != bytes)
         refuse(path_, std::to_string(size - first_) + " bytes after the header, need " + std::to_string(bytes));
 }

@@ -69,14 +69,13 @@ public:
     void norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,
                    int64_t context, int64_t width) override {
         float* const leaves = room_.of(sequences * width);
-        constexpr int64_t kColumns = 64; // of a task
-        const int64_t stripes = (width + kColumns - 1) / kColumns;
+        const int64_t stripes = parts(width, kGainColumns);
         team_.each(sequences * stripes, [&](int64_t task, int) {
             const int64_t s = task / stripes;
-            const int64_t column = task % stripes * kColumns;
+            const int64_t column = task % stripes * kGainColumns;
             const int64_t at = s * context * width + column;
             kernels_.norm_gain(x + at, factors + s * context, dy + at, leaves + s * width + column, context, width,
-                               std::min(kColumns, width - column));
+                               std::min(kGainColumns, width - column));
         });
         add_tree(leaves, sequences, width);
         std::copy_n(leaves, width, d_gain);

@@ -8,6 +8,8 @@
 
 namespace hw4::step {
 
+constexpr int64_t kGainColumns = 64;
+
 struct Kernels {
     const char* name;
     bool (*supported)();
@@ -19,7 +21,7 @@ struct Kernels {
 
     void (*norm)(const float* x, const float* gain, float* y, float* factor, int64_t width);
     void (*norm_back)(const float* x, const float* gain, float factor, const float* dy, float* dx, int64_t width);
-    // The leaf of one sequence, of `columns` columns of rows that are `width` wide.
+    // The leaf of one sequence, of up to kGainColumns columns of rows that are `width` wide.
     void (*norm_gain)(const float* x, const float* factors, const float* dy, float* leaf, int64_t context,
                       int64_t width, int64_t columns);
     void (*rotate)(float* row, const float* table, int64_t pairs, bool back);

@@ -5,11 +5,6 @@
 #include "src/contracts/rope.h"
 
 namespace hw4::step {
-namespace {
-
-constexpr double kTheta = 10000;
-
-} // namespace
 
 Pass::Pass(Machine& machine, const Configuration& settings, const Parameters& parameters, int64_t sequences)
     : machine_(machine), model_(settings.model), all_(parameters),
@@ -18,6 +13,7 @@ Pass::Pass(Machine& machine, const Configuration& settings, const Parameters& pa
     const auto width = static_cast<size_t>(model_.width);
     const auto hidden = static_cast<size_t>(model_.hidden);
     std::vector<float> table(static_cast<size_t>(settings.context * model_.head_width()));
+    constexpr double kTheta = 10000;
     fill_rope_table(kTheta, settings.context, model_.head_width(), table.data());
     rope_ = machine.floats(table.size());
     machine.put(rope_.get(), table.data(), table.size());

@@ -11,8 +11,6 @@ constexpr int64_t kBlockRows = 128;     // that a thread takes with a panel of c
 constexpr int64_t kTasksOfThread = 4;   // at least, where there are so many rows: so that all end together
 constexpr int64_t kPackedTogether = 16; // terms: a cache line of a factor whose terms are neighbours
 
-int64_t parts(int64_t things, int64_t part) { return (things + part - 1) / part; }
-
 // A panel as [term][width], with zeros where there are fewer than `width`.
 void pack_panel(Factor from, int64_t count, int64_t width, int64_t terms, float* to) {
     if (count < width) std::fill_n(to, terms * width, 0.0f);

@@ -26,22 +26,17 @@ HW4_FMA_CLONES void norm_back_row(const float* x, const float* gain, float r, co
     for (int64_t e = 0; e < width; ++e) dx[e] = dx[e] + norm_gradient(x[e], h(e), r, k);
 }
 
-constexpr int64_t kGainColumns = 256; // at a time
-
 HW4_FMA_CLONES void norm_gain_leaf(const float* x, const float* factors, const float* dy, float* leaf, int64_t context,
                                    int64_t width, int64_t columns) {
-    for (int64_t first = 0; first < columns; first += kGainColumns) {
-        const int64_t count = columns - first < kGainColumns ? columns - first : kGainColumns;
-        float total[kGainColumns] = {};
-        for (int64_t begin = 0; begin < context; begin += kChain) {
-            float chain[kGainColumns] = {};
-            for (int64_t t = begin; t < context && t < begin + kChain; ++t)
-                for (int64_t c = 0; c < count; ++c)
-                    chain[c] = fused(dy[t * width + first + c], x[t * width + first + c] * factors[t], chain[c]);
-            for (int64_t c = 0; c < count; ++c) total[c] = total[c] + chain[c];
-        }
-        for (int64_t c = 0; c < count; ++c) leaf[first + c] = total[c];
+    float total[kGainColumns] = {};
+    for (int64_t begin = 0; begin < context; begin += kChain) {
+        float chain[kGainColumns] = {};
+        for (int64_t t = begin; t < context && t < begin + kChain; ++t)
+            for (int64_t c = 0; c < columns; ++c)
+                chain[c] = fused(dy[t * width + c], x[t * width + c] * factors[t], chain[c]);
+        for (int64_t c = 0; c < columns; ++c) total[c] = total[c] + chain[c];
     }
+    for (int64_t c = 0; c < columns; ++c) leaf[c] = total[c];
 }
 
 HW4_FMA_CLONES void rotate_row(float* row, const float* table, int64_t pairs, bool back) {

@@ -76,7 +76,7 @@ double Trainer::sum_of_squares() const {
     double sum = 0;
     for (const Parameter& tensor : parameters_.list)
         sum += squares_sum(squares_.data() + tensor.first / kSegment,
-                           (static_cast<int64_t>(tensor.count()) + kSegment - 1) / kSegment);
+                           parts(static_cast<int64_t>(tensor.count()), kSegment));
     return sum;
 }
 

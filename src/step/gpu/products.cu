@@ -9,8 +9,6 @@
 namespace hw4::step {
 namespace {
 
-int64_t parts(int64_t things, int64_t part) { return (things + part - 1) / part; }
-
 // Time is counted in chains of one column of a tile that a multiprocessor computes, about 45 clocks; memory gives about
 // 1700 bytes in a clock. These numbers and the tiles' rates are estimates for an H200, not measured: they choose a tile
 // and decide no byte.

@@ -380,8 +380,6 @@ __global__ void __launch_bounds__(kMostLossWarps* kWarpSize)
 
 constexpr int64_t kMostGridRows = 65535;
 
-unsigned parts(int64_t things, int64_t part) { return static_cast<unsigned>((things + part - 1) / part); }
-
 // Rows of that width, from all of these on, can be read by four floats.
 template <class... Pointers>
 bool by_four(int64_t width, const Pointers*... at) {
@@ -390,7 +388,7 @@ bool by_four(int64_t width, const Pointers*... at) {
 
 struct Blocks {
     cudaStream_t stream;
-    unsigned count;
+    int64_t count;
     unsigned threads = kThreads;
     size_t shared_bytes = 0;
 };
@@ -399,7 +397,7 @@ struct Blocks {
 template <class... Of, class... Given>
 void launch(const char* call, void (*kernel)(Of...), const Blocks& blocks, const Given&... given) {
     if (blocks.count == 0) return;
-    kernel<<<blocks.count, blocks.threads, blocks.shared_bytes, blocks.stream>>>(given...);
+    kernel<<<static_cast<unsigned>(blocks.count), blocks.threads, blocks.shared_bytes, blocks.stream>>>(given...);
     gpu::check(HW4_CUDA_STATUS(cudaGetLastError()), call, __FILE__, __LINE__);
 }
 #define HW4_LAUNCH(kernel, wide, ...) launch("launch of " #kernel, (wide) ? kernel<true> : kernel<false>, __VA_ARGS__)
@@ -448,7 +446,8 @@ void RowKernels::norm_back(const float* x, const float* gain, const float* facto
 void RowKernels::norm_gain(const float* x, const float* factors, const float* dy, float* leaves, float* d_gain,
                            int64_t sequences, int64_t context, int64_t width) const {
     for (int64_t first = 0; first < sequences; first += kMostGridRows) {
-        const dim3 blocks(parts(width, kWarpSize), static_cast<unsigned>(std::min(kMostGridRows, sequences - first)));
+        const dim3 blocks(static_cast<unsigned>(parts(width, kWarpSize)),
+                          static_cast<unsigned>(std::min(kMostGridRows, sequences - first)));
         const int64_t row = first * context;
         norm_gain_leaves<<<blocks, kGainWarps * kWarpSize, 0, stream_>>>(
             x + row * width, factors + row, dy + row * width, leaves + first * width, context, width);
@@ -476,11 +475,11 @@ void RowKernels::swiglu_back(const float* gate_up, const float* dh, float* d_gat
 
 void RowKernels::cross_entropy(float* logits, const int32_t* targets, double* losses, int64_t rows, int64_t vocabulary,
                                float share) const {
-    const unsigned segments = parts(vocabulary, kRowSegment);
+    const int64_t segments = parts(vocabulary, kRowSegment);
     if (segments > kMostSegments)
         throw Error(ExitCode::bad_data, "a vocabulary of " + std::to_string(vocabulary) + " tokens, need at most " +
                                             std::to_string(kMostSegments * kRowSegment));
-    const unsigned threads = std::min<unsigned>(segments, kMostLossWarps) * kWarpSize;
+    const unsigned threads = static_cast<unsigned>(std::min<int64_t>(segments, kMostLossWarps)) * kWarpSize;
     const size_t kept = vocabulary <= kMostKept ? static_cast<size_t>(vocabulary) * sizeof(float) : 0;
     const Blocks blocks{stream_, parts(rows, 1), threads, kept};
     HW4_LAUNCH(cross_entropy_rows, by_four(vocabulary, logits), blocks, logits, targets, losses, vocabulary, share);
