@@ -19,10 +19,6 @@ constexpr size_t kPart = size_t{1} << 20;     // floats copied at a time
 constexpr const char* kArrays[] = {"", "m.", "v."};
 constexpr const char* kNoCrc = "00000000"; // until the numbers are known
 
-uint64_t add_to(uint64_t crc, const float* from, size_t count) {
-    return ::crc32_z(crc, reinterpret_cast<const unsigned char*>(from), count * sizeof(float));
-}
-
 SettingTexts metadata_of(const TrainingState& state, const std::string& crc) {
     SettingTexts metadata = {{"contract", kRevision}};
     for (auto& setting : texts_of(state.settings)) metadata.push_back(std::move(setting));
@@ -40,13 +36,19 @@ void each_tensor(const Parameters& parameters, const Visit& visit) {
         for (const Parameter& parameter : parameters.list) visit(kArrays[array] + parameter.name, parameter, array);
 }
 
-// visit(name, array, first, count) for parts of the numbers.
-template <class Visit>
-void each_part(const Parameters& parameters, const Visit& visit) {
+// copy(name, array, first, part, count) fills each part of the numbers, in their order. Returns their CRC-32.
+template <class Copy>
+uint64_t copy_parts(const Parameters& parameters, const Copy& copy) {
+    std::vector<float> part(kPart);
+    uint64_t crc = ::crc32_z(0, nullptr, 0);
     each_tensor(parameters, [&](const std::string& name, const Parameter& tensor, size_t array) {
-        for (size_t done = 0; done < tensor.count(); done += kPart)
-            visit(name, array, tensor.first + done, std::min(kPart, tensor.count() - done));
+        for (size_t done = 0; done < tensor.count(); done += kPart) {
+            const size_t count = std::min(kPart, tensor.count() - done);
+            copy(name, array, tensor.first + done, part.data(), count);
+            crc = ::crc32_z(crc, reinterpret_cast<const unsigned char*>(part.data()), count * sizeof(float));
+        }
     });
+    return crc;
 }
 
 std::string shape_of(const Parameter& parameter) {
@@ -85,13 +87,11 @@ std::string header_of(const TrainingState& state, const std::string& crc) {
 void write_checkpoint(OutputFile& file, const TrainingState& state, const GetFloats& get) {
     const std::string start = header_of(state, kNoCrc);
     file.write(start.data(), start.size());
-    std::vector<float> part(kPart);
-    uint64_t crc = ::crc32_z(0, nullptr, 0);
-    each_part(parameters_of(state.settings.model), [&](const std::string&, size_t array, size_t first, size_t count) {
-        get(array, first, part.data(), count);
-        crc = add_to(crc, part.data(), count);
-        file.write(part.data(), count * sizeof(float));
-    });
+    const auto write = [&](const std::string&, size_t array, size_t first, float* part, size_t count) {
+        get(array, first, part, count);
+        file.write(part, count * sizeof(float));
+    };
+    const uint64_t crc = copy_parts(parameters_of(state.settings.model), write);
     const std::string whole = header_of(state, crc_text(crc));
     file.write_at(0, whole.data(), whole.size());
 }
@@ -160,17 +160,14 @@ CheckpointReader::CheckpointReader(const std::string& name) : path_(name) {
 }
 
 void CheckpointReader::read(const PutFloats& put) const {
-    std::vector<float> part(kPart);
-    uint64_t crc = ::crc32_z(0, nullptr, 0);
     uint64_t at = first_;
-    each_part(parameters_of(state_.settings.model),
-              [&](const std::string& name, size_t array, size_t first, size_t count) {
-                  const size_t bytes = count * sizeof(float);
-                  if (source_->read_at(at, part.data(), bytes) != bytes) refuse(path_, "it ends in " + name);
-                  at += bytes;
-                  crc = add_to(crc, part.data(), count);
-                  put(array, first, part.data(), count);
-              });
+    const auto read = [&](const std::string& name, size_t array, size_t first, float* part, size_t count) {
+        const size_t bytes = count * sizeof(float);
+        if (source_->read_at(at, part, bytes) != bytes) refuse(path_, "it ends in " + name);
+        at += bytes;
+        put(array, first, part, count);
+    };
+    const uint64_t crc = copy_parts(parameters_of(state_.settings.model), read);
     if (crc_text(crc) != crc32()) refuse(path_, "its numbers have CRC-32 " + crc_text(crc) + ", need " + crc32());
 }
 

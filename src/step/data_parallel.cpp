@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 
 #include "src/base/parallel.h"
 #include "src/ranks/parcel.h"

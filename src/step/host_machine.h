@@ -94,12 +94,10 @@ public:
         const Problem& problem = of.problem;
         const List<Operand>& inputs = problem.operation->inputs;
         const List<Operand>& outputs = problem.operation->outputs;
-        const auto in_count = static_cast<int64_t>(inputs.size());
-        const auto out_count = static_cast<int64_t>(outputs.size());
         const auto row = static_cast<size_t>(problem.dim);
-        float* const in = operands_.of((in_count + out_count + 1) * of.floats());
-        float* const out = in + in_count * of.floats();
-        float* const forward_out = out + out_count * of.floats();
+        float* const in = operands_.of(static_cast<int64_t>(inputs.size() + outputs.size() + 1) * of.floats());
+        float* const out = in + static_cast<int64_t>(inputs.size()) * of.floats();
+        float* const forward_out = out + static_cast<int64_t>(outputs.size()) * of.floats();
         const auto copy = [&](const Tensor& to, const Tensor& from) {
             rows(problem.units(), kPieceFloats, [&](int64_t unit) {
                 const int64_t sequence = unit / problem.heads;

@@ -27,14 +27,13 @@ struct TokenLeaves {
             std::vector<Node> nodes;
             for (; i < sorted.size() && token(sorted[i]) == id; ++i) {
                 const int64_t sequence = sorted[i] / of.context;
-                const int64_t chain = sorted[i] % of.context / kChain;
+                const auto chain = [&](int32_t place) { return place % of.context / kChain; };
                 const bool new_leaf = nodes.empty() || nodes.back().sequence != sequence;
                 if (new_leaf) {
                     nodes.push_back({sequence, next_leaf()});
                     begins.push_back(static_cast<int32_t>(places.size()));
                 }
-                places.push_back(new_leaf || chain != last_chain_ ? ~sorted[i] : sorted[i]);
-                last_chain_ = chain;
+                places.push_back(new_leaf || chain(sorted[i]) != chain(sorted[i - 1]) ? ~sorted[i] : sorted[i]);
             }
             add_joins(nodes);
         }
@@ -70,8 +69,6 @@ private:
             nodes.resize(kept);
         }
     }
-
-    int64_t last_chain_ = 0;
 };
 
 } // namespace hw4::step

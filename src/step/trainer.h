@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "src/ranks/collectives.h"
