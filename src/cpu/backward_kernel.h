@@ -78,8 +78,8 @@ constexpr int64_t kGradientKeys = 48;     // every panel's width divides this, t
 constexpr int64_t kGradientColumns = 256; // packed and summed at a time, so that they stay in the cache
 
 struct BackwardKernel {
-    const BlockKernel& (*forward)() = nullptr; // of the same vector unit
-    int64_t panel_keys = 0;                    // contiguous in Pairs
+    const BlockKernel* forward = nullptr; // of the same vector unit
+    int64_t panel_keys = 0;               // contiguous in Pairs
     // Floats of the workspace of either step, which is aligned to 64 bytes and may have any content.
     size_t (*workspace_floats)(int64_t rows, int64_t dim) = nullptr;
     size_t (*sum_floats)(int64_t dim) = nullptr; // of GradientKeys::sums, also aligned
@@ -87,12 +87,7 @@ struct BackwardKernel {
     void (*take_keys)(const GradientKeys& block, float* workspace) = nullptr;
 };
 
-const BackwardKernel& f32_generic_backward();
-#if defined(__aarch64__)
-const BackwardKernel& f32_neon_backward();
-#elif defined(__x86_64__)
-const BackwardKernel& f32_avx2_backward();
-const BackwardKernel& f32_avx512_backward();
-#endif
+// One a file of f32/.
+extern const BackwardKernel kF32GenericBackward, kF32NeonBackward, kF32Avx2Backward, kF32Avx512Backward;
 
 } // namespace hw4::cpu

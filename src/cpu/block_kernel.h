@@ -125,28 +125,10 @@ HW4_INLINE void store_turned(const float* columns, int64_t stride, const RowBloc
     }
 }
 
-// One for each file of f32/ and of half/, and two for each of fixed/.
-const BlockKernel& f32_generic_blocks();
-const BlockKernel& fixed_generic_blocks();
-const BlockKernel& fixed16_generic_blocks();
-#if defined(__aarch64__)
-const BlockKernel& f32_neon_blocks();
-const BlockKernel& fixed_sdot_blocks();
-const BlockKernel& fixed_smmla_blocks();
-const BlockKernel& fixed16_sdot_blocks();
-const BlockKernel& fixed16_smmla_blocks();
-#elif defined(__x86_64__)
-const BlockKernel& f32_avx2_blocks();
-const BlockKernel& f32_avx512_blocks();
-const BlockKernel& fixed_avx2_blocks();
-const BlockKernel& fixed_avx_vnni_blocks();
-const BlockKernel& fixed_avx512_blocks();
-const BlockKernel& fixed16_avx2_blocks();
-const BlockKernel& fixed16_avx_vnni_blocks();
-const BlockKernel& fixed16_avx512_blocks();
-const BlockKernel& fixed_amx_blocks();
-const BlockKernel& fixed16_amx_blocks();
-const BlockKernel& bf16_amx_blocks();
-#endif
+// One for each file of f32/ and of half/, and two for each of fixed/; each processor has its own.
+extern const BlockKernel kF32Generic, kF32Neon, kF32Avx2, kF32Avx512, kBf16Amx;
+extern const BlockKernel kFixedGeneric, kFixedSdot, kFixedSmmla, kFixedAvx2, kFixedAvxVnni, kFixedAvx512, kFixedAmx;
+extern const BlockKernel kFixed16Generic, kFixed16Sdot, kFixed16Smmla, kFixed16Avx2, kFixed16AvxVnni, kFixed16Avx512,
+    kFixed16Amx;
 
 } // namespace hw4::cpu

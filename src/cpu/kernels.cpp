@@ -10,108 +10,104 @@
 
 namespace hw4::cpu {
 
+namespace {
+
+// A vector unit by what it computes f32 with; bf16 and fp16 take the same kernels, on rounded numbers.
+struct FloatUnit {
+    const char* name;
+    const char* rows; // the idea of its kernel of forward
+    const char* keys; // and of backward
+    const BlockKernel& forward;
+    const BackwardKernel& backward;
+};
+// In ladder order, as below.
+const FloatUnit kFloatUnits[] = {
+    {"generic", "plain C++, any processor", "plain C++, any processor", kF32Generic, kF32GenericBackward},
+#if defined(__aarch64__)
+    {"neon", "4 rows a vector, ARM Advanced SIMD", "4 keys a vector, ARM Advanced SIMD", kF32Neon, kF32NeonBackward},
+#elif defined(__x86_64__)
+    {"avx2", "8 rows a vector, AVX2 and FMA", "8 keys a vector, AVX2 and FMA", kF32Avx2, kF32Avx2Backward},
+    {"avx512", "16 rows a vector, AVX-512", "16 keys a vector, AVX-512", kF32Avx512, kF32Avx512Backward},
+#endif
+};
+
+// A vector unit by how it multiplies digits.
+struct DigitUnit {
+    const char* name;
+    const char* idea;
+    const BlockKernel& fixed;
+    const BlockKernel& fixed16;
+};
+const DigitUnit kDigitUnits[] = {
+#if defined(__aarch64__)
+    {"sdot", "4 rows a vector, ARM dot products", kFixedSdot, kFixed16Sdot},
+    {"smmla", "4 rows a vector, ARM matrix products of bytes", kFixedSmmla, kFixed16Smmla},
+#elif defined(__x86_64__)
+    {"avx2", "8 rows a vector, AVX2 products of 16-bit pairs", kFixedAvx2, kFixed16Avx2},
+    {"avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixedAvxVnni, kFixed16AvxVnni},
+    {"avx512", "16 rows a vector, AVX512-VNNI dot products", kFixedAvx512, kFixed16Avx512},
+    {"amx", "16 rows a vector, AMX matrix products of bytes", kFixedAmx, kFixed16Amx},
+#endif
+};
+
+Kernel by_blocks(const std::string& name, const std::string& idea, const Contract& under, const BlockKernel& blocks) {
+    return {.name = name,
+            .idea = idea,
+            .does = &kForward,
+            .under = &under,
+            .needs = {.processor = blocks.supported,
+                      .masks = kEveryMask,
+                      .most_dim = blocks.most_dim,
+                      .elements = blocks.elements},
+            .plan = plan_blocks,
+            .run = launch_blocks,
+            .blocks = &blocks};
+}
+
+Kernel backward(const std::string& name, const std::string& idea, const Contract& under, const BackwardKernel& steps) {
+    return {.name = name,
+            .idea = idea,
+            .does = &kBackward,
+            .under = &under,
+            .needs = {.processor = steps.forward->supported, .masks = kEveryMask},
+            .plan = plan_backward,
+            .run = launch_backward,
+            .blocks = steps.forward,
+            .backward = &steps};
+}
+
+std::vector<Kernel> all_kernels() {
+    std::vector<Kernel> table;
+    for (const FloatUnit& unit : kFloatUnits) table.push_back(by_blocks(unit.name, unit.rows, kF32, unit.forward));
+    for (const FloatUnit& unit : kFloatUnits)
+        table.push_back(backward("backward_" + std::string(unit.name), unit.keys, kF32, unit.backward));
+    table.push_back(by_blocks("fixed_generic", "digits in plain C++, any processor", kFixed, kFixedGeneric));
+    for (const DigitUnit& unit : kDigitUnits)
+        table.push_back(by_blocks("fixed_" + std::string(unit.name), unit.idea, kFixed, unit.fixed));
+    table.push_back(by_blocks("fixed16_generic", "two digits in plain C++, any processor", kFixed16, kFixed16Generic));
+    for (const DigitUnit& unit : kDigitUnits)
+        table.push_back(by_blocks("fixed16_" + std::string(unit.name), unit.idea, kFixed16, unit.fixed16));
+    for (const Contract* rounded : {&kBf16, &kFp16}) {
+        const std::string prefix = rounded->name + std::string("_");
+        const std::string on_rounded = std::string(" on numbers rounded to ") + rounded->name;
+        for (const FloatUnit& unit : kFloatUnits)
+            table.push_back(by_blocks(prefix + unit.name, unit.name + on_rounded, *rounded, unit.forward));
+#if defined(__x86_64__)
+        if (rounded == &kBf16)
+            table.push_back(by_blocks("bf16_amx", "16 rows a vector, AMX matrix products of bf16", kBf16, kBf16Amx));
+#endif
+        for (const FloatUnit& unit : kFloatUnits) {
+            const std::string name = std::string("backward_") + unit.name;
+            table.push_back(backward(prefix + name, name + on_rounded, *rounded, unit.backward));
+        }
+    }
+    return table;
+}
+
+} // namespace
+
 const std::vector<Kernel>& kernels() {
-    const auto by_blocks = [](const char* name, const char* idea, const Contract& under, const BlockKernel& blocks) {
-        return Kernel{.name = name,
-                      .idea = idea,
-                      .does = &kForward,
-                      .under = &under,
-                      .needs = {.processor = blocks.supported,
-                                .masks = kEveryMask,
-                                .most_dim = blocks.most_dim,
-                                .elements = blocks.elements},
-                      .plan = plan_blocks,
-                      .run = launch_blocks,
-                      .blocks = &blocks};
-    };
-    const auto backward = [](const char* name, const char* idea, const BackwardKernel& steps) {
-        const BlockKernel& forward = steps.forward();
-        return Kernel{.name = name,
-                      .idea = idea,
-                      .does = &kBackward,
-                      .under = &kF32,
-                      .needs = {.processor = forward.supported, .masks = kEveryMask},
-                      .plan = plan_backward,
-                      .run = launch_backward,
-                      .blocks = &forward,
-                      .backward = &steps};
-    };
-    // f32's kernels on numbers rounded to the contract's element.
-    const auto rounded_backward = [&](const char* name, const char* idea, const Contract& under,
-                                      const BackwardKernel& steps) {
-        Kernel kernel = backward(name, idea, steps);
-        kernel.under = &under;
-        return kernel;
-    };
-    static const std::vector<Kernel> table = {
-        by_blocks("generic", "plain C++, any processor", kF32, f32_generic_blocks()),
-#if defined(__aarch64__)
-        by_blocks("neon", "4 rows a vector, ARM Advanced SIMD", kF32, f32_neon_blocks()),
-#elif defined(__x86_64__)
-        by_blocks("avx2", "8 rows a vector, AVX2 and FMA", kF32, f32_avx2_blocks()),
-        by_blocks("avx512", "16 rows a vector, AVX-512", kF32, f32_avx512_blocks()),
-#endif
-        backward("backward_generic", "plain C++, any processor", f32_generic_backward()),
-#if defined(__aarch64__)
-        backward("backward_neon", "4 keys a vector, ARM Advanced SIMD", f32_neon_backward()),
-#elif defined(__x86_64__)
-        backward("backward_avx2", "8 keys a vector, AVX2 and FMA", f32_avx2_backward()),
-        backward("backward_avx512", "16 keys a vector, AVX-512", f32_avx512_backward()),
-#endif
-        by_blocks("fixed_generic", "digits in plain C++, any processor", kFixed, fixed_generic_blocks()),
-#if defined(__aarch64__)
-        by_blocks("fixed_sdot", "4 rows a vector, ARM dot products", kFixed, fixed_sdot_blocks()),
-        by_blocks("fixed_smmla", "4 rows a vector, ARM matrix products of bytes", kFixed, fixed_smmla_blocks()),
-#elif defined(__x86_64__)
-        by_blocks("fixed_avx2", "8 rows a vector, AVX2 products of 16-bit pairs", kFixed, fixed_avx2_blocks()),
-        by_blocks("fixed_avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixed, fixed_avx_vnni_blocks()),
-        by_blocks("fixed_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed, fixed_avx512_blocks()),
-        by_blocks("fixed_amx", "16 rows a vector, AMX matrix products of bytes", kFixed, fixed_amx_blocks()),
-#endif
-        by_blocks("fixed16_generic", "two digits in plain C++, any processor", kFixed16, fixed16_generic_blocks()),
-#if defined(__aarch64__)
-        by_blocks("fixed16_sdot", "4 rows a vector, ARM dot products", kFixed16, fixed16_sdot_blocks()),
-        by_blocks("fixed16_smmla", "4 rows a vector, ARM matrix products of bytes", kFixed16, fixed16_smmla_blocks()),
-#elif defined(__x86_64__)
-        by_blocks("fixed16_avx2", "8 rows a vector, AVX2 products of 16-bit pairs", kFixed16, fixed16_avx2_blocks()),
-        by_blocks("fixed16_avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixed16, fixed16_avx_vnni_blocks()),
-        by_blocks("fixed16_avx512", "16 rows a vector, AVX512-VNNI dot products", kFixed16, fixed16_avx512_blocks()),
-        by_blocks("fixed16_amx", "16 rows a vector, AMX matrix products of bytes", kFixed16, fixed16_amx_blocks()),
-#endif
-        by_blocks("bf16_generic", "generic on numbers rounded to bf16", kBf16, f32_generic_blocks()),
-#if defined(__aarch64__)
-        by_blocks("bf16_neon", "neon on numbers rounded to bf16", kBf16, f32_neon_blocks()),
-#elif defined(__x86_64__)
-        by_blocks("bf16_avx2", "avx2 on numbers rounded to bf16", kBf16, f32_avx2_blocks()),
-        by_blocks("bf16_avx512", "avx512 on numbers rounded to bf16", kBf16, f32_avx512_blocks()),
-        by_blocks("bf16_amx", "16 rows a vector, AMX matrix products of bf16", kBf16, bf16_amx_blocks()),
-#endif
-        rounded_backward("bf16_backward_generic", "backward_generic on numbers rounded to bf16", kBf16,
-                         f32_generic_backward()),
-#if defined(__aarch64__)
-        rounded_backward("bf16_backward_neon", "backward_neon on numbers rounded to bf16", kBf16, f32_neon_backward()),
-#elif defined(__x86_64__)
-        rounded_backward("bf16_backward_avx2", "backward_avx2 on numbers rounded to bf16", kBf16, f32_avx2_backward()),
-        rounded_backward("bf16_backward_avx512", "backward_avx512 on numbers rounded to bf16", kBf16,
-                         f32_avx512_backward()),
-#endif
-        by_blocks("fp16_generic", "generic on numbers rounded to fp16", kFp16, f32_generic_blocks()),
-#if defined(__aarch64__)
-        by_blocks("fp16_neon", "neon on numbers rounded to fp16", kFp16, f32_neon_blocks()),
-#elif defined(__x86_64__)
-        by_blocks("fp16_avx2", "avx2 on numbers rounded to fp16", kFp16, f32_avx2_blocks()),
-        by_blocks("fp16_avx512", "avx512 on numbers rounded to fp16", kFp16, f32_avx512_blocks()),
-#endif
-        rounded_backward("fp16_backward_generic", "backward_generic on numbers rounded to fp16", kFp16,
-                         f32_generic_backward()),
-#if defined(__aarch64__)
-        rounded_backward("fp16_backward_neon", "backward_neon on numbers rounded to fp16", kFp16, f32_neon_backward()),
-#elif defined(__x86_64__)
-        rounded_backward("fp16_backward_avx2", "backward_avx2 on numbers rounded to fp16", kFp16, f32_avx2_backward()),
-        rounded_backward("fp16_backward_avx512", "backward_avx512 on numbers rounded to fp16", kFp16,
-                         f32_avx512_backward()),
-#endif
-    };
+    static const std::vector<Kernel> table = all_kernels();
     return table;
 }
 
@@ -262,7 +258,7 @@ void Conversion::convert_all(const Launch& launch, const List<Operand>& list, co
 std::string name_list(const Contract& contract, const std::vector<Kernel>& table) {
     std::string names;
     for (const Kernel& kernel : table)
-        if (kernel.under == &contract) names += (names.empty() ? "" : ", ") + std::string(kernel.name);
+        if (kernel.under == &contract) names += (names.empty() ? "" : ", ") + kernel.name;
     return names;
 }
 
@@ -272,9 +268,9 @@ Plan plan_of(const Kernel& kernel, const Problem& problem, int threads) {
     const Problem asked =
         problem.of_operation(whole_of(*problem.operation)); // a kernel for the whole operation computes any part of it
     const std::string lacking = what_it_lacks(*kernel.does, kernel.needs.masks, asked);
-    if (!lacking.empty()) return Plan{"kernel " + std::string(kernel.name) + " " + lacking};
+    if (!lacking.empty()) return Plan{"kernel " + kernel.name + " " + lacking};
     if (kernel.needs.most_dim > 0 && problem.dim > kernel.needs.most_dim)
-        return Plan{"kernel " + std::string(kernel.name) + " takes d up to " + std::to_string(kernel.needs.most_dim) +
+        return Plan{"kernel " + kernel.name + " takes d up to " + std::to_string(kernel.needs.most_dim) +
                     ", this case has " + std::to_string(problem.dim)};
     const Conversion conversion(kernel, problem);
     Plan plan = kernel.plan(kernel, conversion.problem(), threads);

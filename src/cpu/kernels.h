@@ -58,8 +58,8 @@ struct Plan {
 };
 
 struct Kernel {
-    const char* name;
-    const char* idea;
+    std::string name;
+    std::string idea;
     const Operation* does;
     const Contract* under;
     Needs needs;

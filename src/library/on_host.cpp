@@ -163,7 +163,7 @@ HW4_FMA_CLONES void append_rows(const Append& all, int64_t first, int64_t count)
 Needs plan(const Call& call) {
     const cpu::Kernel& kernel = kernel_of(call);
     const size_t bytes = prepared(call, kernel, nullptr).bytes;
-    return {bytes, bytes, 0, kernel.name};
+    return {bytes, bytes, 0, kernel.name.c_str()};
 }
 
 void run(const Call& call) {

@@ -563,6 +563,14 @@ struct Attention {
             }
         }
     }
+
+    static constexpr BlockKernel blocks(bool (*supported)()) {
+        return {.supported = supported,
+                .block_rows = kBlockRows,
+                .workspace_floats = workspace_floats,
+                .attend = attend,
+                .attend_part = attend_part};
+    }
 };
 
 } // namespace hw4::cpu

@@ -47,23 +47,7 @@ bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_suppor
 
 } // namespace
 
-const BlockKernel& f32_avx2_blocks() {
-    static constexpr BlockKernel blocks = {.supported = supported,
-                                           .block_rows = Attention<Avx2>::kBlockRows,
-                                           .workspace_floats = Attention<Avx2>::workspace_floats,
-                                           .attend = Attention<Avx2>::attend,
-                                           .attend_part = Attention<Avx2>::attend_part};
-    return blocks;
-}
-
-const BackwardKernel& f32_avx2_backward() {
-    static constexpr BackwardKernel steps = {.forward = f32_avx2_blocks,
-                                             .panel_keys = Backward<Avx2>::kLanes,
-                                             .workspace_floats = Backward<Avx2>::workspace_floats,
-                                             .sum_floats = Backward<Avx2>::sum_floats,
-                                             .take_rows = Backward<Avx2>::take_rows,
-                                             .take_keys = Backward<Avx2>::take_keys};
-    return steps;
-}
+constexpr BlockKernel kF32Avx2 = Attention<Avx2>::blocks(supported);
+constexpr BackwardKernel kF32Avx2Backward = Backward<Avx2>::steps(kF32Avx2);
 
 } // namespace hw4::cpu

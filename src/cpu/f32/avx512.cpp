@@ -49,23 +49,7 @@ bool supported() { return __builtin_cpu_supports("avx512f"); }
 
 } // namespace
 
-const BlockKernel& f32_avx512_blocks() {
-    static constexpr BlockKernel blocks = {.supported = supported,
-                                           .block_rows = Attention<Avx512>::kBlockRows,
-                                           .workspace_floats = Attention<Avx512>::workspace_floats,
-                                           .attend = Attention<Avx512>::attend,
-                                           .attend_part = Attention<Avx512>::attend_part};
-    return blocks;
-}
-
-const BackwardKernel& f32_avx512_backward() {
-    static constexpr BackwardKernel steps = {.forward = f32_avx512_blocks,
-                                             .panel_keys = Backward<Avx512>::kLanes,
-                                             .workspace_floats = Backward<Avx512>::workspace_floats,
-                                             .sum_floats = Backward<Avx512>::sum_floats,
-                                             .take_rows = Backward<Avx512>::take_rows,
-                                             .take_keys = Backward<Avx512>::take_keys};
-    return steps;
-}
+constexpr BlockKernel kF32Avx512 = Attention<Avx512>::blocks(supported);
+constexpr BackwardKernel kF32Avx512Backward = Backward<Avx512>::steps(kF32Avx512);
 
 } // namespace hw4::cpu

@@ -383,6 +383,15 @@ struct Backward {
             }
         }
     }
+
+    static constexpr BackwardKernel steps(const BlockKernel& forward) {
+        return {.forward = &forward,
+                .panel_keys = kLanes,
+                .workspace_floats = workspace_floats,
+                .sum_floats = sum_floats,
+                .take_rows = take_rows,
+                .take_keys = take_keys};
+    }
 };
 
 } // namespace hw4::cpu

@@ -71,23 +71,7 @@ HW4_INLINE bool any_above(const Generic& a, const Generic& b) {
 
 } // namespace
 
-const BlockKernel& f32_generic_blocks() {
-    static constexpr BlockKernel blocks = {.supported = [] { return true; },
-                                           .block_rows = Attention<Generic>::kBlockRows,
-                                           .workspace_floats = Attention<Generic>::workspace_floats,
-                                           .attend = Attention<Generic>::attend,
-                                           .attend_part = Attention<Generic>::attend_part};
-    return blocks;
-}
-
-const BackwardKernel& f32_generic_backward() {
-    static constexpr BackwardKernel steps = {.forward = f32_generic_blocks,
-                                             .panel_keys = Backward<Generic>::kLanes,
-                                             .workspace_floats = Backward<Generic>::workspace_floats,
-                                             .sum_floats = Backward<Generic>::sum_floats,
-                                             .take_rows = Backward<Generic>::take_rows,
-                                             .take_keys = Backward<Generic>::take_keys};
-    return steps;
-}
+constexpr BlockKernel kF32Generic = Attention<Generic>::blocks([] { return true; });
+constexpr BackwardKernel kF32GenericBackward = Backward<Generic>::steps(kF32Generic);
 
 } // namespace hw4::cpu

@@ -50,23 +50,7 @@ HW4_INLINE Neon add_exponent(Neon y, Neon t) {
 
 } // namespace
 
-const BlockKernel& f32_neon_blocks() {
-    static constexpr BlockKernel blocks = {.supported = [] { return true; },
-                                           .block_rows = Attention<Neon>::kBlockRows,
-                                           .workspace_floats = Attention<Neon>::workspace_floats,
-                                           .attend = Attention<Neon>::attend,
-                                           .attend_part = Attention<Neon>::attend_part};
-    return blocks;
-}
-
-const BackwardKernel& f32_neon_backward() {
-    static constexpr BackwardKernel steps = {.forward = f32_neon_blocks,
-                                             .panel_keys = Backward<Neon>::kLanes,
-                                             .workspace_floats = Backward<Neon>::workspace_floats,
-                                             .sum_floats = Backward<Neon>::sum_floats,
-                                             .take_rows = Backward<Neon>::take_rows,
-                                             .take_keys = Backward<Neon>::take_keys};
-    return steps;
-}
+constexpr BlockKernel kF32Neon = Attention<Neon>::blocks([] { return true; });
+constexpr BackwardKernel kF32NeonBackward = Backward<Neon>::steps(kF32Neon);
 
 } // namespace hw4::cpu

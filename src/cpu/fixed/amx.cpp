@@ -165,14 +165,7 @@ bool supported() {
 
 } // namespace
 
-const BlockKernel& fixed_amx_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<FixedRules, Amx<3>>::blocks(supported);
-    return blocks;
-}
-
-const BlockKernel& fixed16_amx_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, Amx<2>>::blocks(supported);
-    return blocks;
-}
+constexpr BlockKernel kFixedAmx = FixedAttention<FixedRules, Amx<3>>::blocks(supported);
+constexpr BlockKernel kFixed16Amx = FixedAttention<Fixed16Rules, Amx<2>>::blocks(supported);
 
 } // namespace hw4::cpu

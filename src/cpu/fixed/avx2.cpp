@@ -160,14 +160,7 @@ bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_suppor
 
 } // namespace
 
-const BlockKernel& fixed_avx2_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<FixedRules, ThreeDigits>::blocks(supported);
-    return blocks;
-}
-
-const BlockKernel& fixed16_avx2_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, TwoDigits>::blocks(supported);
-    return blocks;
-}
+constexpr BlockKernel kFixedAvx2 = FixedAttention<FixedRules, ThreeDigits>::blocks(supported);
+constexpr BlockKernel kFixed16Avx2 = FixedAttention<Fixed16Rules, TwoDigits>::blocks(supported);
 
 } // namespace hw4::cpu

@@ -108,14 +108,7 @@ bool supported() {
 
 } // namespace
 
-const BlockKernel& fixed_avx512_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<FixedRules, Avx512Vnni<3>>::blocks(supported);
-    return blocks;
-}
-
-const BlockKernel& fixed16_avx512_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, Avx512Vnni<2>>::blocks(supported);
-    return blocks;
-}
+constexpr BlockKernel kFixedAvx512 = FixedAttention<FixedRules, Avx512Vnni<3>>::blocks(supported);
+constexpr BlockKernel kFixed16Avx512 = FixedAttention<Fixed16Rules, Avx512Vnni<2>>::blocks(supported);
 
 } // namespace hw4::cpu

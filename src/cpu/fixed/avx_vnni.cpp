@@ -113,14 +113,7 @@ bool supported() {
 
 } // namespace
 
-const BlockKernel& fixed_avx_vnni_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<FixedRules, AvxVnni<3>>::blocks(supported);
-    return blocks;
-}
-
-const BlockKernel& fixed16_avx_vnni_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, AvxVnni<2>>::blocks(supported);
-    return blocks;
-}
+constexpr BlockKernel kFixedAvxVnni = FixedAttention<FixedRules, AvxVnni<3>>::blocks(supported);
+constexpr BlockKernel kFixed16AvxVnni = FixedAttention<Fixed16Rules, AvxVnni<2>>::blocks(supported);
 
 } // namespace hw4::cpu

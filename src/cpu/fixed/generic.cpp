@@ -262,14 +262,7 @@ struct Generic {
 
 } // namespace
 
-const BlockKernel& fixed_generic_blocks() {
-    static constexpr BlockKernel blocks = Generic<FixedRules>::blocks();
-    return blocks;
-}
-
-const BlockKernel& fixed16_generic_blocks() {
-    static constexpr BlockKernel blocks = Generic<Fixed16Rules>::blocks();
-    return blocks;
-}
+constexpr BlockKernel kFixedGeneric = Generic<FixedRules>::blocks();
+constexpr BlockKernel kFixed16Generic = Generic<Fixed16Rules>::blocks();
 
 } // namespace hw4::cpu

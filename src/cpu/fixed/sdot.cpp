@@ -91,14 +91,7 @@ bool supported() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 
 } // namespace
 
-const BlockKernel& fixed_sdot_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<FixedRules, Sdot<3>>::blocks(supported);
-    return blocks;
-}
-
-const BlockKernel& fixed16_sdot_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, Sdot<2>>::blocks(supported);
-    return blocks;
-}
+constexpr BlockKernel kFixedSdot = FixedAttention<FixedRules, Sdot<3>>::blocks(supported);
+constexpr BlockKernel kFixed16Sdot = FixedAttention<Fixed16Rules, Sdot<2>>::blocks(supported);
 
 } // namespace hw4::cpu

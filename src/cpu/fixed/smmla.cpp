@@ -103,14 +103,7 @@ bool supported() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
 
 } // namespace
 
-const BlockKernel& fixed_smmla_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<FixedRules, Smmla<3>>::blocks(supported);
-    return blocks;
-}
-
-const BlockKernel& fixed16_smmla_blocks() {
-    static constexpr BlockKernel blocks = FixedAttention<Fixed16Rules, Smmla<2>>::blocks(supported);
-    return blocks;
-}
+constexpr BlockKernel kFixedSmmla = FixedAttention<FixedRules, Smmla<3>>::blocks(supported);
+constexpr BlockKernel kFixed16Smmla = FixedAttention<Fixed16Rules, Smmla<2>>::blocks(supported);
 
 } // namespace hw4::cpu

@@ -84,9 +84,6 @@ bool supported() {
 
 } // namespace
 
-const BlockKernel& bf16_amx_blocks() {
-    static constexpr BlockKernel blocks = TileAttention<AmxBf16>::blocks(supported);
-    return blocks;
-}
+constexpr BlockKernel kBf16Amx = TileAttention<AmxBf16>::blocks(supported);
 
 } // namespace hw4::cpu
