@@ -29,7 +29,7 @@ constexpr const char* kHelp =
     "The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d)) V, or its\n"
     "gradients, from file to file. The files are those of hw4, whose --help describes them.\n"
     "\n"
-    "  --contract NAME  what the bytes follow: %s; default f32; --arith means the same\n"
+    "  --contract NAME  what the bytes follow: %s; default f32\n"
     "  --causal         under the causal mask, whatever INPUT asks for\n"
     "  --window W, --scale X\n"
     "                   the window and the scale, whatever INPUT says; hw4 --help describes both\n"

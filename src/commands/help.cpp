@@ -66,7 +66,7 @@ std::string help_text() {
     const std::string options =
         "options:\n"
         "  --contract NAME         what the bytes follow, " +
-        contract_names() + "; default " + contracts()[0]->name + "; --arith means the same\n" + contract_lines +
+        contract_names() + "; default " + contracts()[0]->name + "\n" + contract_lines +
         "  --causal                under the causal mask whatever INPUT asks for: query i sees the keys 0 to\n"
         "                          i + N_k - N_q, and no others exist for it; where there is none its row of O is 0.\n"
         "                          fixed scales whole tiles of 64 keys, fixed16 of 128: what follows in a row's last\n"

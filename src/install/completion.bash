@@ -72,7 +72,7 @@ _hw4() {
     case $before in
     --device) _hw4_words "auto gpu cpu" "$word" ;;
     --copies) _hw4_words "2d linear" "$word" ;;
-    --contract | --arith)
+    --contract)
         _hw4_words "$("$program" --version 2>/dev/null | grep -o '[a-z0-9]*\.forward' | cut -d. -f1)" "$word"
         ;;
     --kernel)

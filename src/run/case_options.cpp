@@ -52,13 +52,12 @@ std::string parse_name(const char* option, const std::string& name) {
 }
 
 std::vector<CommandOption> CaseOptions::options(const Contract*& contract) {
-    const auto take_contract = [&contract](const char* value) {
-        contract = find_contract(value);
-        if (contract == nullptr) usage_error(unknown_contract(value));
-    };
     std::vector<CommandOption> list = {
-        {"contract", required_argument, take_contract},
-        {"arith", required_argument, take_contract},
+        {"contract", required_argument,
+         [&contract](const char* value) {
+             contract = find_contract(value);
+             if (contract == nullptr) usage_error(unknown_contract(value));
+         }},
         flag("causal", causal),
         {"window", required_argument, [this](const char* value) { window = parse_window(value); }},
         {"scale", required_argument, [this](const char* value) { scale = parse_scale(value); }},

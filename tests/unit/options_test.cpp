@@ -44,7 +44,7 @@ TEST_F(CommandLine, SaysWhatIsWrongAndWhatItNeeds) {
     for (const std::string text : {"0", "17", "-1", "", "4x", "+4", " 4", "99999999999999999999"})
         EXPECT_EQ(failure({"--streams", text, "in", "out"}),
                   wrong("--streams '" + text + "': need a whole number from 1 to 16"));
-    for (const std::string name : {"--arith", "--device", "--kernel", "--threads", "--json", "--pairs"})
+    for (const std::string name : {"--contract", "--device", "--kernel", "--threads", "--json", "--pairs"})
         EXPECT_EQ(failure({"in", "out", name}), wrong("option '" + name + "' needs a value"));
     for (const std::string option : {"--kernel", "--kernel-file", "--lse", "--json", "--trace", "--pairs"})
         EXPECT_EQ(failure({option, "", "in", "out"}), wrong(option + " '': need a name"));
@@ -65,13 +65,11 @@ TEST_F(CommandLine, Gpus) {
 }
 
 TEST_F(CommandLine, Contracts) {
-    for (const char* option : {"--contract", "--arith"}) {
-        for (const Contract* contract : contracts())
-            EXPECT_EQ(parse({option, contract->name, "in", "out"}).engine.contract, contract);
-        for (const std::string name : {"", "f", "float", "fixed and f32"})
-            EXPECT_EQ(failure({option, name, "in", "out"}),
-                      wrong("--contract '" + name + "': need f32, fixed, fixed16, bf16 or fp16"));
-    }
+    for (const Contract* contract : contracts())
+        EXPECT_EQ(parse({"--contract", contract->name, "in", "out"}).engine.contract, contract);
+    for (const std::string name : {"", "f", "float", "fixed and f32"})
+        EXPECT_EQ(failure({"--contract", name, "in", "out"}),
+                  wrong("--contract '" + name + "': need f32, fixed, fixed16, bf16 or fp16"));
 }
 
 TEST_F(CommandLine, AnOperationThatTheContractHas) {
