@@ -1,7 +1,5 @@
 #include "src/commands/options.h"
 
-#include <algorithm>
-
 #include "src/base/error.h"
 #include "src/base/numbers.h"
 
@@ -15,24 +13,11 @@ Copies parse_copies(const std::string& name) {
     refuse_value("copies", name, "2d or linear");
 }
 
-// all, how many, or which ones.
-std::vector<int> parse_gpus(const std::string& text) {
-    constexpr int64_t kMost = 1024;
-    std::vector<int> cards;
-    if (text == "all") return cards;
-    const auto refuse = [&] { refuse_value("gpus", text, "all, how many, or which: 0,2"); };
-    if (text.find(',') == std::string::npos) {
-        const auto count = whole_number(text, 1, kMost);
-        if (!count) refuse();
-        for (int card = 0; card < *count; ++card) cards.push_back(card);
-        return cards;
-    }
-    for (const std::string& word : split(text, ',')) {
-        const auto card = whole_number(word, 0, kMost);
-        if (!card || std::find(cards.begin(), cards.end(), *card) != cards.end()) refuse();
-        cards.push_back(static_cast<int>(*card));
-    }
-    return cards;
+// 0: all.
+int parse_gpus(const std::string& text) {
+    const auto count = text == "all" ? 0 : whole_number(text, 1, 1024);
+    if (!count) refuse_value("gpus", text, "all, or how many");
+    return static_cast<int>(*count);
 }
 
 // The first word of all may be a command (hw4.cu): a file of that name is ./NAME.

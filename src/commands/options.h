@@ -16,8 +16,8 @@ struct Options : CaseOptions {
     Action action = Action::run;
     Device device = Device::automatic;
     EngineOptions engine;
-    std::string kernel_file;              // file name; empty: none
-    std::optional<std::vector<int>> gpus; // these cards, each with a share; empty: all; none: one, as ever
+    std::string kernel_file; // file name; empty: none
+    std::optional<int> gpus; // so many cards, each with a share; 0: all; none: one, as ever
     bool time = false;
     bool sync = false;
     bool gather = false; // of several ranks only the first writes

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <vector>
@@ -338,21 +337,14 @@ private:
     std::vector<RankReport> all_; // by rank
 };
 
-// The numbers of the cards asked for. Throws Error (no_gpu).
-std::vector<int> cards_of(const Options& options) {
+// How many cards to use. Throws Error (no_gpu).
+int cards_of(const Options& options) {
     const int present = gpu::card_count();
     if (present == 0) throw Error(ExitCode::no_gpu, "no usable GPU: " + gpu::unusable().reason);
-    std::vector<int> cards = *options.gpus;
-    if (cards.empty()) {
-        cards.resize(static_cast<size_t>(present));
-        std::iota(cards.begin(), cards.end(), 0);
-    }
-    const int most = *std::max_element(cards.begin(), cards.end());
-    if (most >= present)
-        throw Error(ExitCode::no_gpu, "--gpus asks for GPU " + std::to_string(most) + ", there " +
-                                          (present == 1 ? "is 1" : "are " + std::to_string(present)) +
-                                          " (counted from 0)");
-    return cards;
+    if (*options.gpus > present)
+        throw Error(ExitCode::no_gpu, "--gpus asks for " + std::to_string(*options.gpus) + " GPUs, there " +
+                                          (present == 1 ? "is 1" : "are " + std::to_string(present)));
+    return *options.gpus == 0 ? present : *options.gpus;
 }
 
 } // namespace
@@ -403,14 +395,13 @@ void run_one(const Options& options, Ranks& ranks, InterruptGuard& interrupts) {
 }
 
 void run_on_cards(const Options& options, Ranks& alone, InterruptGuard& interrupts) {
-    const std::vector<int> cards = cards_of(options);
-    const auto run_share = [&](Ranks& ranks) {
+    const int cards = cards_of(options);
+    if (cards == 1) return run_one(options, alone, interrupts);
+    on_thread_ranks(cards, [&](Ranks& ranks) {
         Options of_card = options;
-        of_card.engine.card = cards[static_cast<size_t>(ranks.rank())];
+        of_card.engine.card = ranks.rank();
         run_one(of_card, ranks, interrupts);
-    };
-    if (cards.size() == 1) return run_share(alone);
-    on_thread_ranks(static_cast<int>(cards.size()), run_share);
+    });
 }
 
 } // namespace hw4

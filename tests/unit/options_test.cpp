@@ -52,13 +52,11 @@ TEST_F(CommandLine, SaysWhatIsWrongAndWhatItNeeds) {
 
 TEST_F(CommandLine, Gpus) {
     EXPECT_FALSE(parse({"in", "out"}).gpus.has_value());
-    EXPECT_EQ(parse({"--gpus", "all", "in", "out"}).gpus, std::vector<int>());
-    EXPECT_EQ(parse({"--gpus", "3", "in", "out"}).gpus, (std::vector<int>{0, 1, 2}));
-    EXPECT_EQ(parse({"--gpus", "2,0", "in", "out"}).gpus, (std::vector<int>{2, 0}));
+    EXPECT_EQ(parse({"--gpus", "all", "in", "out"}).gpus, 0);
+    EXPECT_EQ(parse({"--gpus", "3", "in", "out"}).gpus, 3);
     EXPECT_EQ(parse({"--gpus", "all", "in", "out"}).device, Device::gpu);
-    for (const std::string text : {"", "0", "-1", "some", "1,", ",1", "1,,2", "1,1", "1025", "0, 1"})
-        EXPECT_EQ(failure({"--gpus", text, "in", "out"}),
-                  wrong("--gpus '" + text + "': need all, how many, or which: 0,2"));
+    for (const std::string text : {"", "0", "-1", "some", "1025", "0,1"})
+        EXPECT_EQ(failure({"--gpus", text, "in", "out"}), wrong("--gpus '" + text + "': need all, or how many"));
     EXPECT_EQ(failure({"--gpus", "all", "--device", "cpu", "in", "out"}),
               wrong("--gpus is for GPUs, but --device asks for the CPU"));
     EXPECT_EQ(failure({"--gpus", "all", "a", "b", "c", "d"}), wrong("--gpus is for one case"));
