@@ -42,14 +42,6 @@ std::vector<Grid> course() {
     return grids;
 }
 
-// FlashAttention's own benchmark: 16384 tokens, 2048 columns, heads of 64 and 128.
-std::vector<Grid> fa2() {
-    std::vector<Grid> grids;
-    for (int64_t tokens = 512; tokens <= 16384; tokens *= 2)
-        grids.push_back({{16384 / tokens}, {tokens}, {32, 16}, {2048}, {false, true}});
-    return grids;
-}
-
 // Values in the place of a preset's.
 void take_values(std::vector<Grid>& grids, std::vector<int64_t> Grid::*axis, const char* option,
                  const std::optional<std::vector<int64_t>>& asked) {
@@ -219,7 +211,6 @@ const std::vector<Preset>& presets() {
          {"naive", "f32"},
          30,
          true},
-        {"fa2", "16k tokens, N 512..16k, 2048 columns, d 64 and 128, causal and not", fa2(), {"f32"}, 30, false},
         {"course", "t01 to t30 of testcases/cases.tsv", course(), {"f32", "fixed"}, 20, false},
     };
     return list;

@@ -60,7 +60,6 @@ TEST(BenchOptions, PresetsAndWhatReplacesTheirAxes) {
     EXPECT_EQ(cells({"--preset", "cs336-attention"})[0].rules.repeats, 100);
     EXPECT_EQ(cells({"--preset", "cs336-flash", "--impl", "hw4"}).size(), 80);
     EXPECT_TRUE(cells({"--preset", "cs336-flash"})[0].rules.cold);
-    EXPECT_EQ(cells({"--preset", "fa2"}).size(), 24);
     EXPECT_EQ(cells({"--preset", "cs336-attention", "--repeats", "3"})[0].rules.repeats, 3);
 }
 
@@ -132,7 +131,7 @@ TEST(BenchOptions, AreRefused) {
                              "--decode=0",
                              "--decode --passes forward,backward",
                              "--kv_heads 0",
-                             "--shape t28 --preset fa2",
+                             "--shape t28 --preset course",
                              "--memory_limit 8T"})
         EXPECT_EQ(failure(words_in(line)).code, ExitCode::usage) << line;
     EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one of them becomes a row
