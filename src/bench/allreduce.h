@@ -13,7 +13,8 @@ namespace hw4::bench {
 struct AllreduceCell {
     Via via = Via::mpi;
     int64_t bytes = int64_t{1} << 20;
-    int contributions = 8; // that the ranks divide among them: with 1, 2, 4 or 8 ranks the same numbers are added up
+    // That the ranks divide among them, at least one each: with 1, 2, 4 or 8 ranks the same numbers are added up.
+    int contributions = 8;
     CollectiveRules rules;
 
     size_t count() const { return static_cast<size_t>(bytes) / sizeof(float); }

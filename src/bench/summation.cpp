@@ -91,9 +91,6 @@ SumNode share_of(int contributions, const Ranks& ranks) {
 
 std::unique_ptr<Summation> make_summation(Via via, bool on_card, int contributions, Ranks& ranks,
                                           Collectives& collectives) {
-    if (contributions < ranks.count()) // the same on all of them
-        throw Unsupported(std::to_string(contributions) + " contributions for " + std::to_string(ranks.count()) +
-                          " ranks: some would have none");
     const SumNode share = share_of(contributions, ranks);
     switch (via) {
     case Via::mpi: return std::make_unique<MpiSummation>(on_card, share, collectives);

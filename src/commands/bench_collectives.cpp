@@ -70,16 +70,11 @@ void take_if_none(std::vector<Value>& values, const std::vector<Value>& others) 
 } // namespace
 
 AllreduceRequest parse_allreduce(int argc, char** argv) {
-    constexpr int kMostContributions = 1024;
     AllreduceRequest request;
     request.sizes = parse_byte_sizes("sizes", "1m..1g*10");
-    const auto contributions = [&](const char* value) {
-        request.contributions = parse_count("contributions", value, kMostContributions);
-    };
     parse_for_ranks(argc, argv, request,
                     {{"sizes", kValue, [&](const char* value) { request.sizes = parse_byte_sizes("sizes", value); }},
-                     {"via", kValue, [&](const char* value) { request.vias = parse_named("via", value, kEveryVia); }},
-                     {"contributions", kValue, contributions}});
+                     {"via", kValue, [&](const char* value) { request.vias = parse_named("via", value, kEveryVia); }}});
     if (request.warmups.size() > 1) usage_error("--warmup: need one number");
     if (!request.warmups.empty()) request.rules.warmup = request.warmups.front();
     return request;
@@ -244,7 +239,8 @@ ExitCode run_allreduce(const bench::AllreduceRequest& request, std::vector<std::
     report.say(bench::allreduce_head(report.group()));
     for (const bench::Via via : request.vias)
         for (const int64_t bytes : request.sizes) {
-            const bench::AllreduceRow row = bench::measure_allreduce({via, bytes, request.contributions, request.rules},
+            const int contributions = std::max(bench::AllreduceCell().contributions, ranks.count());
+            const bench::AllreduceRow row = bench::measure_allreduce({via, bytes, contributions, request.rules},
                                                                      report.group(), ranks, report.collectives());
             report.add(row.outcome, bench::allreduce_line(row), bench::allreduce_json(row));
         }

@@ -24,7 +24,6 @@ struct CollectiveRequest {
 struct AllreduceRequest : CollectiveRequest {
     std::vector<int64_t> sizes; // bytes
     std::vector<Via> vias = {Via::mpi};
-    int contributions = 8;
 };
 
 // Sizes and warm-ups for a table of the course.

@@ -143,7 +143,6 @@ std::string allreduce_help() {
            "  --via NAME              a list of mpi, its all-reduce, the default; nccl, where libnccl.so.2 is found;\n"
            "                          ordered, in an order that does not depend on the number of ranks, nor do its\n"
            "                          bytes\n"
-           "  --contributions N       vectors that are added up, default 8: each of n ranks has N / n, at least one\n"
            "  --device auto|gpu|cpu   default: GPUs if each rank has one. A rank uses the GPU of its place on the\n"
            "                          machine; rows say where ranks share one\n"
            "  --warmup N              default 5\n"

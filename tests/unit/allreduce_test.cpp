@@ -7,7 +7,7 @@
 namespace hw4::bench {
 namespace {
 
-AllreduceCell cell_of(Via via, int64_t bytes, int contributions = 8) { return {via, bytes, contributions, {0, 3, 10}}; }
+AllreduceCell cell_of(Via via, int64_t bytes) { return {via, bytes, 8, {0, 3, 10}}; }
 
 // The first rank's row, which is that of all.
 AllreduceRow measured(const AllreduceCell& cell, int count) {
@@ -40,7 +40,6 @@ TEST(Allreduce, InOrderHasTheSameBytesForEveryNumberOfRanks) {
 }
 
 TEST(Allreduce, WhatCannotRunSaysWhy) {
-    EXPECT_EQ(measured(cell_of(Via::mpi, 4, 2), 3).outcome.reason, "2 contributions for 3 ranks: some would have none");
     const AllreduceRow row = measured(cell_of(Via::nccl, 4), 2);
     EXPECT_EQ(row.outcome.status, Status::unsupported);
     EXPECT_NE(allreduce_line(row).find("unsupported: NCCL adds up what is on cards"), std::string::npos);

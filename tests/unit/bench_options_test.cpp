@@ -141,8 +141,8 @@ AllreduceRequest allreduce(const Words& words) { return parsed(words, parse_allr
 StepRequest step_of(const Words& words) { return parsed(words, parse_step); }
 
 TEST(AllreduceOptions, RefusesAllElse) {
-    for (const char* line : {"--sizes 3", "--via gloo", "--contributions 0", "--warmup 1,2", "--output r", "x",
-                             "--model 71m", "--buckets 1m", "--csv r.csv"})
+    for (const char* line :
+         {"--sizes 3", "--via gloo", "--warmup 1,2", "--output r", "x", "--model 71m", "--buckets 1m", "--csv r.csv"})
         EXPECT_EQ(failure_of([&] { allreduce(words_in(line)); }).code, ExitCode::usage) << line;
 }
 
