@@ -7,33 +7,21 @@
 namespace hw4 {
 namespace {
 
+// From and to, in seconds since any common start.
+using Interval = std::pair<double, double>;
+
 // How long a stage was busy, when several streams do the same stage at overlapping times: the length of the union
 // of its intervals, not their sum.
-class BusyIntervals {
-public:
-    // Seconds since any common start.
-    void add(double from, double to) { intervals_.push_back({from, to}); }
-
-    double seconds() const {
-        std::vector<Interval> sorted = intervals_;
-        std::sort(sorted.begin(), sorted.end(), [](const Interval& a, const Interval& b) { return a.from < b.from; });
-        double busy = 0;
-        double covered_to = sorted.empty() ? 0 : sorted.front().from;
-        for (const auto& [from, to] : sorted) {
-            const double start = std::max(from, covered_to);
-            busy += std::max(0.0, to - start);
-            covered_to = std::max(covered_to, to);
-        }
-        return busy;
+double busy_seconds(std::vector<Interval> intervals) {
+    std::sort(intervals.begin(), intervals.end());
+    double busy = 0;
+    double covered_to = intervals.empty() ? 0 : intervals.front().first;
+    for (const auto& [from, to] : intervals) {
+        busy += std::max(0.0, to - std::max(from, covered_to));
+        covered_to = std::max(covered_to, to);
     }
-
-private:
-    struct Interval {
-        double from;
-        double to;
-    };
-    std::vector<Interval> intervals_;
-};
+    return busy;
+}
 
 } // namespace
 
@@ -45,17 +33,17 @@ const char* name_of(Stage stage) {
 }
 
 TimelineSummary summarise(const std::vector<Span>& spans) {
-    std::array<BusyIntervals, kStages> busy;
-    BusyIntervals any;
+    std::array<std::vector<Interval>, kStages> of_stage;
+    std::vector<Interval> all;
     TimelineSummary summary;
     for (const Span& span : spans) {
-        busy[static_cast<size_t>(span.stage)].add(span.from, span.to);
-        any.add(span.from, span.to);
+        of_stage[static_cast<size_t>(span.stage)].emplace_back(span.from, span.to);
+        all.emplace_back(span.from, span.to);
         summary[span.stage].bytes += span.bytes;
     }
     double sum = 0;
-    for (size_t i = 0; i < busy.size(); ++i) sum += summary.stages[i].seconds = busy[i].seconds();
-    const double covered = any.seconds();
+    for (size_t i = 0; i < of_stage.size(); ++i) sum += summary.stages[i].seconds = busy_seconds(of_stage[i]);
+    const double covered = busy_seconds(std::move(all));
     summary.overlap = covered > 0 ? sum / covered : 0;
     return summary;
 }
