@@ -205,9 +205,7 @@ ExitCode run_many(const Options& options, InterruptGuard& interrupts) {
     const StagingPlan plan = plan_for_any(limits);
     const auto choose = [&](const EngineRequest& request) { return choice(request); };
     try {
-        Conveyor conveyor(cases, {options.engine, limits, plan, true, choose, options.timed() ? &timeline : nullptr});
-        conveyor.run();
-        conveyor.finish();
+        run_conveyor(cases, {options.engine, limits, plan, true, choose, options.timed() ? &timeline : nullptr});
     } catch (...) {
         cases.report_rest(std::current_exception());
     }

@@ -137,11 +137,9 @@ bool breaks_the_run(const std::exception_ptr& error) {
     }
 }
 
-} // namespace
-
-class Conveyor::Threads {
+class Conveyor {
 public:
-    Threads(RunCases& cases, ConveyorSetup setup)
+    Conveyor(RunCases& cases, ConveyorSetup setup)
         : cases_(cases), setup_(std::move(setup)), recorder_(setup_.timeline, "main"), memory_(setup_.plan),
           line_(kMostOpen), ring_(setup_.plan.ring_buffers), failure_([this] { stop(); }),
           copied_by_(static_cast<size_t>(setup_.plan.ring_buffers)) {}
@@ -170,9 +168,6 @@ public:
             });
         }
         failure_.rethrow();
-    }
-
-    void finish() {
         for (const auto& [device, engine] : engines_) engine->finish();
         recorder_.time(Stage::release, 0, [&] { engines_.clear(); });
     }
@@ -545,10 +540,8 @@ private:
     std::vector<int> case_in_slot_; // the number of the last one
 };
 
-Conveyor::Conveyor(RunCases& cases, ConveyorSetup setup)
-    : threads_(std::make_unique<Threads>(cases, std::move(setup))) {}
-Conveyor::~Conveyor() = default;
-void Conveyor::run() { threads_->run(); }
-void Conveyor::finish() { threads_->finish(); }
+} // namespace
+
+void run_conveyor(RunCases& cases, ConveyorSetup setup) { Conveyor(cases, std::move(setup)).run(); }
 
 } // namespace hw4

@@ -84,25 +84,12 @@ struct ConveyorSetup {
     StagingLimits limits;
     StagingPlan plan;           // the buffers and threads of the run
     bool many = true;           // false: there is one case, which is already open
-    ChooseEngine choose_engine; // called by the thread that runs the conveyor
+    ChooseEngine choose_engine; // called by the thread that calls run_conveyor()
     Timeline* timeline = nullptr;
 };
 
-class Conveyor {
-public:
-    Conveyor(RunCases& cases, ConveyorSetup setup);
-    ~Conveyor();
-    Conveyor(const Conveyor&) = delete;
-    Conveyor& operator=(const Conveyor&) = delete;
-
-    // Until all cases are settled. Throws what has stopped the run: then some are not.
-    void run();
-    // Has the timeline completed and gives back what the engines have.
-    void finish();
-
-private:
-    class Threads;
-    std::unique_ptr<Threads> threads_;
-};
+// Until all cases are settled, and the engines have completed the timeline and given back what they have. Throws what
+// has stopped the run: then some cases are not settled.
+void run_conveyor(RunCases& cases, ConveyorSetup setup);
 
 } // namespace hw4

@@ -73,8 +73,7 @@ RunReport run_case(const CaseRun& run) {
     options.statistics = run.lse != nullptr;
     const bool several = cases.cases().size() > 1;
     const StagingPlan plan = several ? plan_for_any(run.limits) : plan_staging(cases.cases().front(), run.limits);
-    Conveyor conveyor(cases, {options, run.limits, plan, several, run.choose_engine, run.timeline});
-    conveyor.run();
+    run_conveyor(cases, {options, run.limits, plan, several, run.choose_engine, run.timeline});
     for (const RunCase& part : cases.cases()) {
         if (part.failure) {
             if (!report.failure || place_of(part.failure) < place_of(report.failure)) report.failure = part.failure;
@@ -84,7 +83,6 @@ RunReport run_case(const CaseRun& run) {
         if (part.seen.rows > 0) report.seen.push_back(part.seen);
     }
     if (report.failure && run.parts == nullptr) std::rethrow_exception(report.failure);
-    conveyor.finish();
     report.readers = plan.readers;
     report.writers = plan.writers;
     report.staging_bytes = plan.bytes();

@@ -61,9 +61,7 @@ protected:
                 return EngineMaker{"gpu", make_engine};
             return EngineMaker{"cpu", [](const EngineRequest& first) { return cpu::make_engine(first); }};
         };
-        Conveyor conveyor(cases, {options, limits, plan_for_any(limits), true, choose, timeline});
-        conveyor.run();
-        conveyor.finish();
+        run_conveyor(cases, {options, limits, plan_for_any(limits), true, choose, timeline});
         for (size_t i = 0; i < cases.ends.size(); ++i)
             if (cases.ends[i] == Failure{}) {
                 EXPECT_TRUE(hw4::test::read_file(names_[i].output) == expected_[i]) << "case " << i;

@@ -77,9 +77,7 @@ protected:
         return failures_in(cases);
     }
     void run(ListedCases& cases, const ChooseEngine& choose, const StagingLimits& limits = kSmall) {
-        Conveyor conveyor(cases, {{}, limits, plan_for_any(limits), true, choose, nullptr});
-        conveyor.run();
-        conveyor.finish();
+        run_conveyor(cases, {{}, limits, plan_for_any(limits), true, choose, nullptr});
         EXPECT_EQ(cases.open, 0);
     }
 
