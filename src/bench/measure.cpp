@@ -93,11 +93,7 @@ public:
 
     Measured measured(Pass pass) {
         Measured result;
-        const Outcome outcome = outcome_of([&] { measure(pass, result); });
-        result.status = outcome.status;
-        result.reason = outcome.reason;
-        result.wanted_bytes = outcome.wanted_bytes;
-        result.free_bytes = outcome.free_bytes;
+        static_cast<Outcome&>(result) = outcome_of([&] { measure(pass, result); });
         if (result.as_reference == false) {
             result.status = Status::failed;
             result.reason = "the bytes are not those of the contract's reference";

@@ -11,13 +11,6 @@
 
 namespace hw4::bench {
 
-struct Outcome {
-    Status status = Status::ok;
-    std::string reason;      // why it is not ok
-    size_t wanted_bytes = 0; // of oom: by the allocation that failed
-    size_t free_bytes = 0;   // and what there was
-};
-
 // How a run of several cells ends: by what has become of each.
 class Ending {
 public:

@@ -36,10 +36,17 @@ struct RowError {
 // The larger of two errors; nothing is worse than a NaN.
 inline double worse(double a, double b) { return a > b || std::isnan(a) ? a : b; }
 
+struct Outcome {
+    Status status = Status::ok;
+    std::string reason;      // why it is not ok
+    size_t wanted_bytes = 0; // of oom: by the allocation that failed
+    size_t free_bytes = 0;   // and what there was
+};
+
 // Of one pass.
-struct Measured {
-    Status status = Status::skipped;
-    std::string reason; // why it is not ok
+struct Measured : Outcome {
+    Measured() : Outcome{Status::skipped, "", 0, 0} {}
+
     std::string kernel;
     std::string revision;             // of the contract; empty: of none
     int launches = 0;                 // in a sample
@@ -47,8 +54,6 @@ struct Measured {
     size_t peak_bytes = 0;            // inputs included
     size_t before_backward_bytes = 0; // in use when backward begins; 0 for forward
     size_t scratch_bytes = 0;         // of the kernel that is timed
-    size_t wanted_bytes = 0;          // of oom: by the allocation that failed
-    size_t free_bytes = 0;            // and what there was
     RowError error;
     std::string output_crc32;
     std::optional<bool> as_reference; // bytes of sampled rows are the contract's; nothing: not looked at
