@@ -115,19 +115,15 @@ struct Scratch {
 
     Scratch(void* base, const Cut& cut, const BackwardKernel& kernel, const Problem& problem,
             const AskedGradients& asked) {
-        size_t floats = 0;
-        const auto take = [&](int64_t count) {
-            float* part = base != nullptr ? static_cast<float*>(base) + floats : nullptr;
-            floats += static_cast<size_t>(whole_parts(count, kFloatsOfLine));
-            return part;
-        };
+        WorkspaceParts all(static_cast<float*>(base));
+        const auto take = [&](int64_t count) { return all.take(static_cast<size_t>(count)); };
         constexpr int64_t kStatisticsFloats = sizeof(RowStatistics) / sizeof(float);
         const int64_t key_tasks = parts(asked.keys, kGradientKeys) * parts(problem.dim, kGradientColumns);
         statistics = reinterpret_cast<RowStatistics*>(take(problem.units() * problem.queries * kStatisticsFloats));
         pairs = take(cut.round_jobs * 2 * cut.slab_floats());
         sums = take(cut.splits_heads() ? key_tasks * static_cast<int64_t>(kernel.sum_floats(problem.dim)) : 0);
         out = take(asked.gives_dq ? 0 : problem.units() * problem.queries * problem.dim);
-        bytes = floats * sizeof(float);
+        bytes = all.floats() * sizeof(float);
     }
 };
 

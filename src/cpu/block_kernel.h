@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
+#include <type_traits>
 
 #include "src/contracts/f32/forward.h"
 #include "src/contracts/row_statistics.h"
@@ -103,6 +105,31 @@ struct BlockKernel {
 // The compiler moves no load across this. Otherwise it loads all inputs of a panel's step as early as it can, runs out
 // of registers and keeps sums in memory.
 HW4_INLINE void keep_order() { asm volatile("" ::: "memory"); }
+
+// The parts of a workspace one after the other, each from a cache line on. Without a workspace it only counts them.
+class WorkspaceParts {
+public:
+    explicit HW4_INLINE WorkspaceParts(float* base) : base_(base) {}
+
+    HW4_INLINE float* take(size_t count) {
+        float* const part = base_ != nullptr ? base_ + floats_ : nullptr;
+        floats_ += (count + 15) / 16 * 16;
+        return part;
+    }
+    // Objects whose making costs nothing, and which nothing ends.
+    template <class T>
+    HW4_INLINE T* make(size_t count) {
+        static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>);
+        static_assert(alignof(T) <= 64 && sizeof(T) % sizeof(float) == 0);
+        float* const part = take(count * sizeof(T) / sizeof(float));
+        return part != nullptr ? ::new (static_cast<void*>(part)) T[count] : nullptr;
+    }
+    HW4_INLINE size_t floats() const { return floats_; }
+
+private:
+    float* base_;
+    size_t floats_ = 0;
+};
 
 constexpr int64_t kMostTurnedColumns = 1024;
 

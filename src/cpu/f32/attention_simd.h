@@ -13,9 +13,6 @@
 // to broadcast), transpose4 and the overloads of the contract's operations.
 #pragma once
 
-#include <new>
-#include <type_traits>
-
 #include "src/cpu/block_kernel.h"
 
 namespace hw4::cpu {
@@ -49,10 +46,6 @@ struct Attention {
         alignas(64) float largest[kRows]; // the largest score in the last tile
         alignas(64) float lanes[kSumLanes][kRows];
     };
-    static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
-                  "making the groups of a workspace must cost nothing, and nobody ends them");
-    static_assert(alignof(Group) <= 64 && sizeof(Group) % sizeof(float) == 0,
-                  "groups must fit a workspace that is counted in floats and starts on a 64-byte line");
 
     static int64_t padded_dim(int64_t dim) { return (dim + kColumnPad - 1) / kColumnPad * kColumnPad; }
 
@@ -62,9 +55,6 @@ struct Attention {
     static int64_t packed_columns(int64_t first, int64_t dim) {
         return dim - first < kPackedColumns ? dim - first : kPackedColumns;
     }
-
-    // Floats rounded up so that each part of the workspace starts on a 64-byte line.
-    static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
 
     static int64_t groups_of(int64_t rows) { return (rows + kRows - 1) / kRows; }
 
@@ -79,24 +69,18 @@ struct Attention {
         size_t floats;
 
         Workspace(float* base, int64_t rows, int64_t dim) {
-            size_t used = 0;
-            const auto take = [&](size_t count) {
-                float* part = base != nullptr ? base + used : nullptr;
-                used += lines(count);
-                return part;
-            };
+            WorkspaceParts parts(base);
             const auto count = static_cast<size_t>(groups_of(rows));
             const auto packed = static_cast<size_t>(packed_columns(0, dim));
             const auto padded = static_cast<size_t>(padded_dim(dim));
-            float* const group_floats = take(count * sizeof(Group) / sizeof(float));
-            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[count] : nullptr;
-            qt = take((is_long(dim) ? 1 : count) * packed * kRows);
-            o = take(count * padded * kRows);
-            total = take(count * padded * kRows);
-            kt = take(packed * kKeyTile);
-            v = take(kKeyTile * static_cast<size_t>(padded_dim(packed_columns(0, dim))));
-            p = take(size_t{kKeyTile} * kRows);
-            floats = used;
+            groups = parts.make<Group>(count);
+            qt = parts.take((is_long(dim) ? 1 : count) * packed * kRows);
+            o = parts.take(count * padded * kRows);
+            total = parts.take(count * padded * kRows);
+            kt = parts.take(packed * kKeyTile);
+            v = parts.take(kKeyTile * static_cast<size_t>(padded_dim(packed_columns(0, dim))));
+            p = parts.take(size_t{kKeyTile} * kRows);
+            floats = parts.floats();
         }
     };
 

@@ -54,18 +54,12 @@ struct Backward {
         size_t floats;
 
         Workspace(float* base, int64_t count, int64_t dim) {
-            size_t used = 0;
-            const auto take = [&](int64_t floats_taken) {
-                float* part = base != nullptr ? base + used : nullptr;
-                used += Forward::lines(static_cast<size_t>(floats_taken));
-                return part;
-            };
+            WorkspaceParts all(base);
+            const auto take = [&](int64_t wanted) { return all.take(static_cast<size_t>(wanted)); };
             const int64_t segment_rows = parts(count, kSegmentRows) * kSegmentRows;
             const int64_t packed = columns_from(0, dim);
             const int64_t sums = parts(count, kLanes) * kLanes * padded_from(0, dim);
-            float* const row_floats = take(count * static_cast<int64_t>(sizeof(Row) / sizeof(float)));
-            rows = row_floats != nullptr ? ::new (static_cast<void*>(row_floats)) Row[static_cast<size_t>(count)]
-                                         : nullptr;
+            rows = all.make<Row>(static_cast<size_t>(count));
             D = take(segment_rows);
             qt = take(segment_rows * packed);
             doutt = take(segment_rows * packed);
@@ -75,7 +69,7 @@ struct Backward {
             dst = take(kTileKeys * kLanes);
             group = take(sums);
             total = take(sums);
-            floats = used;
+            floats = all.floats();
         }
     };
 

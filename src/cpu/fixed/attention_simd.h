@@ -22,9 +22,6 @@
 // and of output, kFinishesLate and with it their close() (below), and Session, which exists while a block is computed.
 #pragma once
 
-#include <new>
-#include <type_traits>
-
 #include "src/cpu/block_kernel.h"
 #include "src/cpu/fixed/digit_tiles.h"
 #include "src/cpu/fixed/weights_simd.h"
@@ -60,13 +57,8 @@ struct FixedAttention : DigitTiles<Rules, V> {
         alignas(64) float l[fixed::kLanes][kRows];
         alignas(64) float h[kRows];
     };
-    static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
-                  "making the groups of a workspace must cost nothing, and nobody ends them");
-    static_assert(alignof(Group) <= kLine && sizeof(Group) % sizeof(float) == 0);
 
     static HW4_INLINE int64_t groups_of(int64_t rows) { return (rows + kRows - 1) / kRows; }
-
-    static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
 
     struct Workspace {
         Group* groups; // [groups], enough for the rows of the block
@@ -77,20 +69,14 @@ struct FixedAttention : DigitTiles<Rules, V> {
         size_t floats;
 
         Workspace(float* base, int64_t rows, int64_t dim) {
-            size_t used = 0;
-            const auto take = [&](size_t count) {
-                float* part = base != nullptr ? base + used : nullptr;
-                used += lines(count);
-                return part;
-            };
+            WorkspaceParts parts(base);
             const auto count = static_cast<size_t>(groups_of(rows));
-            float* const group_floats = take(count * sizeof(Group) / sizeof(float));
-            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[count] : nullptr;
-            q = reinterpret_cast<uint8_t*>(take(count * q_bytes(dim) / sizeof(float)));
-            o = take(count * static_cast<size_t>(padded_rows(dim)));
-            x = reinterpret_cast<int32_t*>(take(size_t{kTileKeys} * kRows));
-            p = reinterpret_cast<uint8_t*>(take(kTileKeys / kDepth * kStepA / sizeof(float)));
-            floats = used;
+            groups = parts.make<Group>(count);
+            q = reinterpret_cast<uint8_t*>(parts.take(count * q_bytes(dim) / sizeof(float)));
+            o = parts.take(count * static_cast<size_t>(padded_rows(dim)));
+            x = reinterpret_cast<int32_t*>(parts.take(size_t{kTileKeys} * kRows));
+            p = reinterpret_cast<uint8_t*>(parts.take(kTileKeys / kDepth * kStepA / sizeof(float)));
+            floats = parts.floats();
         }
     };
 

@@ -31,8 +31,6 @@
 #pragma once
 
 #include <cstring>
-#include <new>
-#include <type_traits>
 
 #include "src/cpu/block_kernel.h"
 
@@ -206,9 +204,6 @@ struct TileAttention {
         bool any_huge;
         bool any_far;
     };
-    static_assert(std::is_trivially_default_constructible_v<Group> && std::is_trivially_destructible_v<Group>,
-                  "making the groups of a workspace must cost nothing, and nobody ends them");
-    static_assert(alignof(Group) <= kLine && sizeof(Group) % sizeof(float) == 0);
 
     static HW4_INLINE int64_t groups_of(int64_t rows) { return (rows + kRows - 1) / kRows; }
     static HW4_INLINE int64_t q_numbers(int64_t dim) { return steps(dim) * kStepRows; }
@@ -222,25 +217,17 @@ struct TileAttention {
         uint16_t* p;   // [steps of kTileKeys][kStepRows]
         size_t floats;
 
-        // Every part has whole cache lines.
         Workspace(float* base, int64_t rows, int64_t dim) {
-            size_t used = 0;
-            const auto take = [&](size_t count) {
-                float* part = base != nullptr ? base + used : nullptr;
-                used += count;
-                return part;
-            };
+            WorkspaceParts parts(base);
             const auto count = static_cast<size_t>(groups_of(rows));
-            float* const group_floats = take(count * sizeof(Group) / sizeof(float));
-            groups = group_floats != nullptr ? ::new (static_cast<void*>(group_floats)) Group[count] : nullptr;
-            q = reinterpret_cast<uint16_t*>(take(count * static_cast<size_t>(q_numbers(dim)) / 2));
-            o = take(count * static_cast<size_t>(o_floats(dim)));
-            s = take(static_cast<size_t>(kTileKeys * kRows));
-            p = reinterpret_cast<uint16_t*>(take(static_cast<size_t>(steps(kTileKeys) * kStepRows) / 2));
-            floats = used;
+            groups = parts.make<Group>(count);
+            q = reinterpret_cast<uint16_t*>(parts.take(count * static_cast<size_t>(q_numbers(dim)) / 2));
+            o = parts.take(count * static_cast<size_t>(o_floats(dim)));
+            s = parts.take(static_cast<size_t>(kTileKeys * kRows));
+            p = reinterpret_cast<uint16_t*>(parts.take(static_cast<size_t>(steps(kTileKeys) * kStepRows) / 2));
+            floats = parts.floats();
         }
     };
-    static_assert(sizeof(Group) % kLine == 0 && kTileNumbers * sizeof(uint16_t) % kLine == 0);
 
     static size_t workspace_floats(int64_t rows, int64_t dim) { return Workspace(nullptr, rows, dim).floats; }
 
