@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -232,7 +233,9 @@ TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
     const float* k = q + test.problem.batch_output_floats();
     const float* v = k + test.problem.batch_output_floats();
     const BlockKernel& kernel = *GetParam().blocks;
-    const auto prepared = lines_of(kernel.prepare == nullptr ? 0 : kernel.prepared_bytes(test.problem.queries, dim));
+    const size_t bytes = kernel.prepare == nullptr ? 0 : kernel.prepared_bytes(test.problem.queries, dim);
+    const auto prepared = lines_of(bytes);
+    std::memset(prepared.get(), 0xff, bytes);
     if (kernel.prepare != nullptr)
         kernel.prepare({k, v, test.problem.queries, dim, 0, kernel.tiles_of(test.problem.queries)}, prepared.get());
     size_t before = 0;
