@@ -43,9 +43,6 @@ struct Rules {
     Timing timing = Timing::event;
     bool cold = false; // caches are flushed before each sample
 
-    // A single launch, for a profiler: nothing else is launched then.
-    bool once() const { return warmup == 0 && repeats == 1; }
-
     auto fields() const { return std::tie(warmup, repeats, limit_s, timing, cold); }
 };
 

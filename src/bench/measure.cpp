@@ -128,11 +128,6 @@ private:
         if (cell_.decodes()) result.memory_rate = workbench_.memory_rate();
         result.seconds = std::move(samples.seconds);
         result.peak_bytes = memory.peak();
-        if (!cell_.rules.once()) {
-            const CardState state = workbench_.state_under_load(*subject, median(result.seconds));
-            result.clock_mhz = state.clock_mhz;
-            result.power_w = state.power_w;
-        }
         report("checks", kUnknown);
         const UntouchedVector<float> output = subject->output();
         result.output_crc32 = crc32_of(output);

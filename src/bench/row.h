@@ -57,8 +57,6 @@ struct Measured : Outcome {
     RowError error;
     std::string output_crc32;
     std::optional<bool> as_reference; // bytes of sampled rows are the contract's; nothing: not looked at
-    double clock_mhz = 0;             // while it ran; 0: not known
-    double power_w = 0;               // likewise
     double memory_rate = 0;           // of the device at most, bytes a second; 0: not known
     double ratio = 0;                 // the baseline's time over this one's; 0: there is none
 };

@@ -14,7 +14,6 @@ constexpr double kMebibyte = 1024.0 * 1024.0; // which lab5.py calls MB
 
 // NaN and infinities are no JSON.
 std::string number_or_null(double x) { return std::isfinite(x) ? json_number(x) : "null"; }
-std::string known(double x) { return x > 0 ? json_number(x) : "null"; }
 
 std::string strings_json(const std::vector<std::string>& strings) {
     std::string list;
@@ -86,7 +85,7 @@ std::string measured_json(const Row& row, Pass pass) {
     fields.add("median", json_number(median(measured.seconds)));
     fields.add("spread", json_number(spread(measured.seconds)));
     fields.add("deviation", json_number(deviation(measured.seconds)));
-    if (!row.baseline.empty()) fields.add("ratio", known(measured.ratio));
+    if (!row.baseline.empty()) fields.add("ratio", measured.ratio > 0 ? json_number(measured.ratio) : "null");
     fields.add("flop", json_number(flops_of(row.cell, pass)));
     if (row.cell.decodes()) {
         const double rate = cache_bytes_of(row.cell) / median(measured.seconds);
@@ -105,8 +104,6 @@ std::string measured_json(const Row& row, Pass pass) {
     fields.add_nested("error", error_json(measured.error));
     fields.add("output_crc32", text_or_null(measured.output_crc32));
     fields.add("as_reference", measured.as_reference ? (*measured.as_reference ? "true" : "false") : "null");
-    fields.add("clock_mhz", known(measured.clock_mhz));
-    fields.add("power_w", known(measured.power_w));
     return fields.text();
 }
 

@@ -40,11 +40,6 @@ struct Unsupported : std::exception {
     std::string reason;
 };
 
-struct CardState {
-    double clock_mhz = 0; // 0: not known
-    double power_w = 0;
-};
-
 class Workbench {
 public:
     virtual ~Workbench() = default;
@@ -60,8 +55,6 @@ public:
     virtual void flush_caches() = 0;
     // Bytes that a measurement may take.
     virtual size_t free_bytes() = 0;
-    // While the subject runs, which takes so long.
-    virtual CardState state_under_load(Subject&, double /*seconds*/) { return {}; }
 
     // What the memory can give, bytes a second; 0: not known.
     virtual double memory_rate() { return 0; }

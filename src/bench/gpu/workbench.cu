@@ -143,56 +143,6 @@ private:
     Counted counted_;
 };
 
-// The card's clock and power, from NVIDIA's library for that where the driver has brought it.
-class Nvml {
-public:
-    Nvml() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
-        int (*start)() = nullptr;
-        int (*find_card)(const char* bus, void** card) = nullptr;
-        int (*shutdown)() = nullptr;
-        if (library_ == nullptr || !find(start, "nvmlInit_v2") || !find(shutdown, "nvmlShutdown") ||
-            !find(clock_, "nvmlDeviceGetClockInfo") || !find(power_, "nvmlDeviceGetPowerUsage") ||
-            !find(find_card, "nvmlDeviceGetHandleByPciBusId_v2") || start() != 0)
-            return;
-        shutdown_ = shutdown;
-        int device = 0;
-        char bus[32] = "";
-        HW4_CUDA(cudaGetDevice(&device));
-        HW4_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, device));
-        if (find_card(bus, &card_) != 0) card_ = nullptr;
-    }
-    ~Nvml() {
-        if (shutdown_ != nullptr) shutdown_();
-        if (library_ != nullptr) ::dlclose(library_);
-    }
-    Nvml(const Nvml&) = delete;
-    Nvml& operator=(const Nvml&) = delete;
-
-    bool knows() const { return card_ != nullptr; }
-    // Now, of the card in use.
-    CardState state() const {
-        constexpr int kOfMultiprocessors = 1; // NVML_CLOCK_SM
-        unsigned megahertz = 0;
-        unsigned milliwatts = 0;
-        if (clock_(card_, kOfMultiprocessors, &megahertz) != 0) megahertz = 0;
-        if (power_(card_, &milliwatts) != 0) milliwatts = 0;
-        return {static_cast<double>(megahertz), milliwatts * 1e-3};
-    }
-
-private:
-    template <class Function>
-    bool find(Function& function, const char* name) const {
-        function = reinterpret_cast<Function>(::dlsym(library_, name));
-        return function != nullptr;
-    }
-
-    void* library_;
-    void* card_ = nullptr;
-    int (*shutdown_)() = nullptr; // once it was started
-    int (*clock_)(void* card, int kind, unsigned* megahertz) = nullptr;
-    int (*power_)(void* card, unsigned* milliwatts) = nullptr;
-};
-
 // The kernel of that name in the table, or the one that hw4 takes. Throws Unsupported.
 const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract,
                               const gpu::Device& device, const std::vector<gpu::Kernel>& table) {
@@ -486,21 +436,6 @@ public:
         HW4_CUDA(cudaMemsetAsync(flushed_.get(), 0, flushed_bytes_, stream_.get()));
     }
 
-    CardState state_under_load(Subject& subject, double seconds) override {
-        if (!nvml_.knows()) return {};
-        constexpr double kBusySeconds = 0.1; // power is a mean over some time
-        const int launches = static_cast<int>(std::clamp(kBusySeconds / seconds, 1.0, 1000.0));
-        const auto begin = [&] {
-            for (int i = 0; i < launches; ++i) subject.run();
-        };
-        begin();
-        wait();
-        begin();
-        const CardState state = nvml_.state(); // after so much work, and in the midst of it
-        wait();
-        return state;
-    }
-
     size_t free_bytes() override { return free_on_card(); }
 
     // Two transfers a clock.
@@ -543,7 +478,6 @@ private:
     gpu::Stream stream_;
     gpu::Event start_ = gpu::make_event();
     gpu::Event stop_ = gpu::make_event();
-    Nvml nvml_;
     std::optional<Cublas> cublas_; // once it was asked for, as what follows
     gpu::Scratch flushed_;
     size_t flushed_bytes_ = 0;
