@@ -79,7 +79,7 @@ bool settled(const std::vector<double>& seconds, const Rules& rules, Clock::time
 
 std::string crc32_of(const UntouchedVector<float>& output) {
     OutputChecksum checksum;
-    checksum.add_in_parts(0, output.data(), output.size() * sizeof(float));
+    checksum.add(0, output.data(), output.size() * sizeof(float));
     return checksum.text();
 }
 

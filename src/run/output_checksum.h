@@ -3,38 +3,20 @@
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
-#include <vector>
-
-#include "src/base/parallel.h"
 
 namespace hw4 {
 
 class OutputChecksum {
 public:
-    static constexpr size_t kPartBytes = size_t{1} << 20; // that a thread takes at a time
-
     // Bytes of the output from `offset` on; each byte is given once.
     void add(uint64_t offset, const void* data, size_t bytes) {
         add_part(offset, ::crc32_z(0, static_cast<const unsigned char*>(data), bytes), bytes);
-    }
-
-    // The same by all processors.
-    void add_in_parts(uint64_t offset, const void* data, size_t bytes) {
-        const auto* const at = static_cast<const unsigned char*>(data);
-        std::vector<uLong> crcs((bytes + kPartBytes - 1) / kPartBytes);
-        in_pieces(bytes, kPartBytes,
-                  [&](size_t first, size_t count) { crcs[first / kPartBytes] = ::crc32_z(0, at + first, count); });
-        uLong whole = ::crc32_z(0, nullptr, 0);
-        for (size_t i = 0; i < crcs.size(); ++i)
-            whole = ::crc32_combine(whole, crcs[i], static_cast<z_off_t>(std::min(kPartBytes, bytes - i * kPartBytes)));
-        add_part(offset, whole, bytes);
     }
 
     // Eight hexadecimal digits, as in testcases/expected.tsv. After all parts were added.

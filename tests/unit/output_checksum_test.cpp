@@ -8,8 +8,6 @@
 namespace hw4 {
 namespace {
 
-TEST(OutputChecksum, OfNothing) { EXPECT_EQ(OutputChecksum().text(), "00000000"); }
-
 TEST(OutputChecksum, OfAKnownText) {
     OutputChecksum checksum;
     checksum.add(0, "123456789", 9);
@@ -29,32 +27,6 @@ TEST(OutputChecksum, DoesNotDependOnTheParts) {
         }
         EXPECT_EQ(backwards.text(), whole.text()) << part;
     }
-}
-
-TEST(OutputChecksum, InPartsIsThatOfTheWhole) {
-    constexpr size_t kPart = OutputChecksum::kPartBytes;
-    std::vector<uint32_t> numbers((3 * kPart + 8) / sizeof(uint32_t));
-    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<uint32_t>(i) * 2654435761u; // parts differ
-    for (const size_t bytes : {size_t{0}, size_t{1}, kPart - 1, kPart, kPart + 1, 2 * kPart, 3 * kPart + 5}) {
-        OutputChecksum whole;
-        whole.add(0, numbers.data(), bytes);
-        OutputChecksum in_parts;
-        in_parts.add_in_parts(0, numbers.data(), bytes);
-        EXPECT_EQ(in_parts.text(), whole.text()) << bytes;
-    }
-}
-
-// Beside parts that were added one by one.
-TEST(OutputChecksum, InPartsBeginsAtItsOffset) {
-    const std::vector<uint32_t> numbers(OutputChecksum::kPartBytes, 7);
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(numbers.data());
-    const size_t count = numbers.size() * sizeof(uint32_t);
-    OutputChecksum whole;
-    whole.add(0, bytes, count);
-    OutputChecksum checksum;
-    checksum.add_in_parts(10, bytes + 10, count - 10);
-    checksum.add(0, bytes, 10);
-    EXPECT_EQ(checksum.text(), whole.text());
 }
 
 } // namespace
