@@ -8,7 +8,6 @@
 #include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "src/cpu/aligned_memory.h"
-#include "src/cpu/by_keys.h"
 
 namespace hw4::cpu {
 namespace {

@@ -80,6 +80,10 @@ void launch_blocks(const Kernel& kernel, const Launch& launch);
 Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads);
 void launch_backward(const Kernel& kernel, const Launch& launch);
 
+// Whether it pays that threads divide the keys (by_keys.cpp), and blocks, all of whose rows see a key, computed so.
+bool divides_keys(const BlockKernel& kernel, const Problem& problem, int64_t blocks, int threads);
+void attend_by_keys(const BlockKernel& kernel, const std::vector<RowBlock>& blocks, const Launch& launch);
+
 // In ladder order, operation by operation of each contract: the first kernel runs anywhere, the last is the fastest.
 const std::vector<Kernel>& kernels();
 
