@@ -95,7 +95,7 @@ std::string help_text() {
         "  --kernel-file FILE      a GPU kernel of your own, in a shared library: src/gpu/hw4_kernel.h. Nobody checks\n"
         "                          what it computes but judge --kernel-file\n"
         "  --list-kernels          the kernels of this build and the contract of each; with --json after it, as\n"
-        "                          JSON, with the contracts, their revisions and the operations\n"
+        "                          JSON, with the contracts, what each computes and its revisions\n"
         "  --streams N             chunks on the GPU at once, each in a CUDA stream, 1 to 16, default 4\n"
         "  --copies 2d|linear      padded rows and 2-D copies, or packed rows and flat copies; default 2d\n"
         "  --threads N             CPU threads, 1 to 1024, default: all processors\n"

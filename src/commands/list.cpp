@@ -21,19 +21,6 @@ std::string json_list(const Items& items, const std::string& indent, Text text) 
 std::string field(const char* name, const std::string& value) { return json_string(name) + ": " + value; }
 std::string text_field(const char* name, const std::string& text) { return field(name, json_string(text)); }
 
-std::string operand_json(const Operand& operand) {
-    return "{" + text_field("name", operand.name) + ", " +
-           text_field("rows", operand.rows == Rows::of_queries ? "queries" : "keys") + "}";
-}
-
-std::string operation_json(const Operation* operation) {
-    const std::string indent = "    ";
-    return "{" + text_field("name", operation->name) + ", " + field("file_code", std::to_string(operation->file_code)) +
-           ", " + field("products", std::to_string(operation->products)) + ",\n     " +
-           field("inputs", json_list(operation->inputs, indent, operand_json)) + ",\n     " +
-           field("outputs", json_list(operation->outputs, indent, operand_json)) + "}";
-}
-
 std::string contract_json(const Contract* contract) {
     const auto flag_field = [](const char* name, bool value) { return ", " + field(name, value ? "true" : "false"); };
     const auto computed_json = [&](const Computed& computed) {
@@ -78,7 +65,6 @@ std::string list_json() {
     for (const KernelInfo& kernel : gpu::kernel_list()) kernels.push_back(kernel_json("gpu", kernel));
     for (const KernelInfo& kernel : cpu::kernel_list()) kernels.push_back(kernel_json("cpu", kernel));
     return "{\n  " + text_field("hw4_version", kVersion) + ",\n  " +
-           field("operations", json_list(kOperations, "  ", operation_json)) + ",\n  " +
            field("contracts", json_list(contracts(), "  ", contract_json)) + ",\n  " +
            field("kernels", json_list(kernels, "  ", [](const std::string& kernel) { return kernel; })) + "\n}\n";
 }
