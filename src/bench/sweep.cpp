@@ -36,33 +36,23 @@ Grid grid_of(const Shape& shape) {
     return grid;
 }
 
-std::vector<Grid> course() {
-    std::vector<Grid> grids;
-    for (const CourseCase& one : kCourse) grids.push_back(grid_of(one.shape));
-    return grids;
-}
-
 // Values in the place of a preset's.
-void take_values(std::vector<Grid>& grids, std::vector<int64_t> Grid::*axis, const char* option,
+void take_values(std::vector<Grid>& grids, std::vector<int64_t> Grid::*axis,
                  const std::optional<std::vector<int64_t>>& asked) {
     if (!asked) return;
-    for (Grid& grid : grids) {
-        if (grid.*axis != grids.back().*axis)
-            usage_error(std::string(option) + ": this preset has other sizes with each value of it; take --shape");
-        grid.*axis = *asked;
-    }
+    for (Grid& grid : grids) grid.*axis = *asked;
 }
 
 std::vector<Grid> grids_of(const Sweep& sweep) {
-    std::vector<Grid> grids = sweep.preset != nullptr ? sweep.preset->grids : std::vector<Grid>(1);
+    std::vector<Grid> grids = {sweep.preset != nullptr ? sweep.preset->grid : Grid()};
     if (!sweep.shapes.empty()) {
         grids.clear();
         for (const Shape& shape : sweep.shapes) grids.push_back(grid_of(shape));
     }
-    take_values(grids, &Grid::batch_size, "--batch_size", sweep.batch_size);
-    take_values(grids, &Grid::seq_len, "--seq_len", sweep.seq_len);
-    take_values(grids, &Grid::num_heads, "--num_heads", sweep.num_heads);
-    take_values(grids, &Grid::emb_dim, "--emb_dim", sweep.emb_dim);
+    take_values(grids, &Grid::batch_size, sweep.batch_size);
+    take_values(grids, &Grid::seq_len, sweep.seq_len);
+    take_values(grids, &Grid::num_heads, sweep.num_heads);
+    take_values(grids, &Grid::emb_dim, sweep.emb_dim);
     for (Grid& grid : grids) {
         if (sweep.causal) grid.causal = *sweep.causal;
         if (sweep.elements) grid.elements = *sweep.elements;
@@ -190,28 +180,27 @@ const std::vector<Preset>& presets() {
     static const std::vector<Preset> list = {
         {"lab5",
          "B 16..64, N 128..512, H 16..64, E 512..2048, causal",
-         {{{16, 32, 64}, {128, 256, 512}, {16, 32, 64}, {512, 1024, 2048}, {true}}},
+         {{16, 32, 64}, {128, 256, 512}, {16, 32, 64}, {512, 1024, 2048}, {true}},
          {"naive", "f32"},
          30,
          false},
         {"cs336-attention",
          "B 8, N 256..16k, d 16..128, one head",
-         {{{8}, {256, 1024, 4096, 8192, 16384}, {1}, {16, 32, 64, 128}}},
+         {{8}, {256, 1024, 4096, 8192, 16384}, {1}, {16, 32, 64, 128}},
          {"naive", "f32"},
          100,
          false},
         {"cs336-flash",
          "B 1, N 128..64k, d 16..128, one head, causal, bf16 and float32, --cold",
-         {{{1},
-           {128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536},
-           {1},
-           {16, 32, 64, 128},
-           {true},
-           {Element::bf16, Element::float32}}},
+         {{1},
+          {128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536},
+          {1},
+          {16, 32, 64, 128},
+          {true},
+          {Element::bf16, Element::float32}},
          {"naive", "f32"},
          30,
          true},
-        {"course", "t01 to t30 of testcases/cases.tsv", course(), {"f32", "fixed"}, 20, false},
     };
     return list;
 }

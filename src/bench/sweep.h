@@ -28,11 +28,11 @@ struct Shape {
 // "4,16384,64" is B,N,d of one head, "4,16,8192,64" B,H,N,d, "t28" that case of the course. Nothing where it is none.
 std::optional<Shape> shape_named(const std::string& text);
 
-// A sweep that somebody else has published, or the course's cases.
+// A sweep of a course.
 struct Preset {
     const char* name;
     const char* idea;
-    std::vector<Grid> grids;
+    Grid grid;
     std::vector<std::string> impls;
     int repeats;
     bool cold;
