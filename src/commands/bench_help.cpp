@@ -51,7 +51,7 @@ std::string help_text() {
            "  allreduce               a vector added up over the ranks of mpirun\n"
            "  step                    a training step: forward, backward, optimizer, and the ranks' gradients\n"
            "\n"
-           "what is measured; each takes a list, 512,1k..16k*2 or 1..9+2 among numbers, and all combinations are\n"
+           "what is measured; each takes a list, 512,1k..16k*2 among numbers, and all combinations are\n"
            "measured (lab5.py's names, with - for _ too):\n"
            "  --batch_size N          default 32\n"
            "  --seq_len N             tokens, default 1024\n"

@@ -12,29 +12,22 @@ namespace hw4::bench {
 namespace {
 
 constexpr double kMostSeconds = 1e6;
-constexpr int64_t kUsualFactor = 2;
+constexpr size_t kMostNumbers = 1000;
 
-struct Range {
-    int64_t first;
-    int64_t last;
-    int64_t step;
-    bool multiplies;
-};
-
-// "1k..16k*2"
-std::optional<Range> range_of(const std::string& text, int64_t least, int64_t most) {
-    const size_t dots = text.find("..");
-    if (dots == std::string::npos) return std::nullopt;
-    const size_t sign = text.find_first_of("*+", dots);
-    const std::string last_text = text.substr(dots + 2, sign == std::string::npos ? sign : sign - dots - 2);
-    const auto first = sized_number(text.substr(0, dots), least, most);
-    const auto last = sized_number(last_text, least, most);
-    if (!first || !last || *last < *first) return std::nullopt;
-    if (sign == std::string::npos) return Range{*first, *last, kUsualFactor, true};
-    const bool multiplies = text[sign] == '*';
-    const auto step = sized_number(text.substr(sign + 1), multiplies ? 2 : 1, most);
-    if (!step || (multiplies && *first < 1)) return std::nullopt;
-    return Range{*first, *last, *step, multiplies};
+// "4k", or "1k..16k*2": numbers up to the last, each so many times the one before, twice where it is not said. False
+// where it is neither, or the numbers are more than kMostNumbers.
+bool append_numbers(std::vector<int64_t>& numbers, const std::string& word, int64_t least, int64_t most) {
+    const size_t dots = std::min(word.find(".."), word.size());
+    const size_t sign = std::min(word.find('*', dots), word.size());
+    const auto first = sized_number(word.substr(0, dots), least, most);
+    const auto last = dots == word.size() ? first : sized_number(word.substr(dots + 2, sign - dots - 2), least, most);
+    const auto factor = sign == word.size() ? 2 : sized_number(word.substr(sign + 1), 2, most);
+    if (!first || !last || !factor || *last < *first) return false;
+    for (int64_t number = *first;; number *= *factor) {
+        if (numbers.size() == kMostNumbers) return false;
+        numbers.push_back(number);
+        if (number == 0 || number > *last / *factor) return true;
+    }
 }
 
 } // namespace
@@ -50,23 +43,6 @@ std::optional<int64_t> sized_number(const std::string& text, int64_t least, int6
     return *count * unit;
 }
 
-std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t least, int64_t most) {
-    std::vector<int64_t> numbers;
-    for (const std::string& word : split(text, ',')) {
-        const auto single = sized_number(word, least, most);
-        const auto found = single ? Range{*single, *single, kUsualFactor, true} : range_of(word, least, most);
-        if (!found) return std::nullopt;
-        const auto [first, last, step, multiplies] = *found;
-        for (int64_t number = first;;) {
-            if (numbers.size() == kMostNumbers) return std::nullopt;
-            numbers.push_back(number);
-            if (multiplies ? number == 0 || number > last / step : number > last - step) break;
-            number = multiplies ? number * step : number + step;
-        }
-    }
-    return numbers;
-}
-
 void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
 
 void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
@@ -77,12 +53,13 @@ void refuse_name(const char* option, const std::string& text, const std::string&
 }
 
 std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most) {
-    const auto numbers = number_list(text, least, most);
-    if (!numbers)
-        refuse_value(option, text,
-                     "whole numbers from " + std::to_string(least) + " to " + std::to_string(most) +
-                         ", such as 512,1k..16k*2");
-    return *numbers;
+    std::vector<int64_t> numbers;
+    for (const std::string& word : split(text, ','))
+        if (!append_numbers(numbers, word, least, most))
+            refuse_value(option, text,
+                         "whole numbers from " + std::to_string(least) + " to " + std::to_string(most) +
+                             ", such as 512,1k..16k*2");
+    return numbers;
 }
 
 // As lab5.py refuses it.

@@ -16,17 +16,14 @@ namespace hw4::bench {
 // `least` to `most`.
 std::optional<int64_t> sized_number(const std::string& text, int64_t least, int64_t most);
 
-// Numbers and ranges with commas between them. A range is A..B*F, each F times the one before, or A..B+D, each D more,
-// up to B; A..B is A..B*2. Nothing where it is no such list, or one of more than kMostNumbers.
-constexpr size_t kMostNumbers = 1000;
-std::optional<std::vector<int64_t>> number_list(const std::string& text, int64_t least, int64_t most);
-
 // Names bench --help.
 [[noreturn]] void usage_error(const std::string& what);
 // For a value in which `word` is none of the names. `need`: "one of " or "some of ".
 [[noreturn]] void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
                               const std::vector<std::string>& names);
 
+// Numbers and ranges with commas between them, up to a thousand. A range is A..B*F, each F times the one before, up to
+// B; A..B is A..B*2.
 std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most);
 std::string parse_json_name(const std::string& name);
 std::vector<int> parse_warmups(const std::string& text);
