@@ -1,11 +1,15 @@
-// bf16 and fp16: what the references and the CPU's kernels on widened numbers give, and which numbers are refused.
+// bf16 and fp16, forward and backward: what the references and the CPU's kernels on widened numbers give, and which
+// numbers are refused.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "src/bench/exact_rows.h"
+#include "src/cpu/aligned_memory.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/backward_problem.h"
 #include "tests/support/compute_batches.h"
+#include "tests/support/cpu_subjects.h"
 #include "tests/support/like_reference.h"
 #include "tests/support/temporary_folder.h"
 
@@ -163,6 +167,148 @@ TEST(HalfContracts, AreComparedByABound) {
     for (const Contract* contract : contracts())
         EXPECT_EQ(contract->compared == Compared::bound, contract->element != Element::float32) << contract->name;
 }
+
+// ---- Gradients
+
+class HalfGradients : public testing::TestWithParam<const Contract*> {
+protected:
+    static const Contract& contract() { return *GetParam(); }
+    static Element element() { return GetParam()->element; }
+
+    // By every kernel that this processor has.
+    template <class Use>
+    static void each_kernel(const Use& use) {
+        for (const cpu::Kernel& kernel : cpu_kernels_of(kBackward, &contract()))
+            if (kernel.needs.processor()) use(kernel);
+    }
+
+    static std::vector<float> gradients(const cpu::Kernel& kernel, const AttentionCase& test, int threads) {
+        std::vector<float> out(test.expected.size(), NAN);
+        cpu::compute_batches(kernel, test.problem, test.qkv.data(), out.data(), threads);
+        return out;
+    }
+};
+
+TEST_P(HalfGradients, AreThoseOfF32OnRoundedNumbersAndRounded) {
+    for (const Problem& problem :
+         {backward_of({2, 1, 1, 70, 70, 33}), backward_of({2, 6, 2, 40, 70, 8}, Mask::causal)}) {
+        const AttentionCase half(problem, CaseKind::uniform, 3, contract());
+        const std::vector<float> inputs = rounded(element(), half.qkv);
+        ASSERT_NE(inputs, half.qkv);
+        std::vector<float> wanted(half.expected.size());
+        compute_by_reference(kF32, problem, inputs.data(), wanted.data());
+        EXPECT_FALSE(same_bytes(wanted, half.expected)) << half.name;
+        EXPECT_TRUE(same_bytes(rounded(element(), wanted), half.expected)) << half.name;
+    }
+}
+
+// Half a unit in the last place of the type, for gradients up to the largest, beside the error of f32.
+TEST_P(HalfGradients, AreAsNearToFloat64AsTheirLastRoundingAllows) {
+    const double unit = element() == Element::bf16 ? 0x1p-8 : 0x1p-11;
+    for (const Mask mask : kEveryMask) {
+        const AttentionCase half(backward_of({1, 1, 1, 32, 32, 64}, mask), CaseKind::normal, 4, contract());
+        const std::vector<float> inputs = rounded(element(), half.qkv);
+        const bench::CaseData data{half.problem, {inputs.begin(), inputs.end()}};
+        const bench::RowError error = bench::error_of_rows(data, half.expected.data());
+        ASSERT_EQ(error.rows, 3 * 32);
+        EXPECT_LE(error.largest, 1.01 * unit * error.reference) << half.name;
+        EXPECT_GE(error.largest, unit / 16 * error.reference) << half.name << " is rounded";
+    }
+}
+
+// For any number of threads, in a batch and alone; heads that share keys, rows that see none, d of any size.
+TEST_P(HalfGradients, HaveTheReferenceBytesByEveryKernel) {
+    for (const Mask mask : kEveryMask)
+        for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 1, 1, 1}, BackwardSizes{3, 4, 2, 70, 130, 20},
+                                           BackwardSizes{2, 6, 1, 200, 70, 5}, BackwardSizes{1, 1, 1, 65, 66, 300}}) {
+            const AttentionCase half(backward_of(sizes, mask), CaseKind::spread, 5, contract());
+            each_kernel([&](const cpu::Kernel& kernel) {
+                for (const int threads : {1, 2, 7})
+                    EXPECT_TRUE(same_bytes(half.expected, gradients(kernel, half, threads)))
+                        << kernel.name << ", " << half.name << ", " << threads;
+                const auto last = static_cast<size_t>(sizes.batches - 1);
+                std::vector<float> alone(half.problem.batch_output_floats(), NAN);
+                cpu::compute_batches(kernel, half.problem.of_batches(1),
+                                     half.qkv.data() + last * half.problem.batch_input_floats(), alone.data(), 3);
+                const float* const there = half.expected.data() + last * alone.size();
+                EXPECT_TRUE(same_bytes({there, there + alone.size()}, alone)) << kernel.name << ", " << half.name;
+            });
+        }
+}
+
+TEST_P(HalfGradients, HaveTheReferenceBytesOnKinds) {
+    for (const CaseKind kind : {CaseKind::denormal, CaseKind::dominant, CaseKind::huge, CaseKind::vzero,
+                                CaseKind::fading, CaseKind::gzero, CaseKind::gtiny}) {
+        const AttentionCase half(backward_of({1, 2, 1, 90, 70, 33}, Mask::causal), kind, 7, contract());
+        each_kernel([&](const cpu::Kernel& kernel) {
+            EXPECT_TRUE(same_bytes(half.expected, gradients(kernel, half, 2))) << kernel.name << ", " << half.name;
+        });
+    }
+}
+
+// Its O is rounded, and that is not what the reference goes on with.
+TEST_P(HalfGradients, AreTheSameAfterAForwardThatWasDoneBefore) {
+    const AttentionCase half(backward_of({2, 4, 2, 70, 90, 20}, Mask::causal), CaseKind::uniform, 11, contract());
+    const Problem forward = half.problem.of_operation(kForward);
+    const std::vector<float> o(forward.floats_in(forward.output_rows()), 1.0f);
+    std::vector<RowStatistics> statistics(static_cast<size_t>(forward.output_rows()));
+    each_kernel([&](const cpu::Kernel& kernel) {
+        std::vector<float> out(half.expected.size(), NAN);
+        const size_t bytes = cpu::plan_of(kernel, half.problem, 2).scratch_bytes;
+        const cpu::AlignedFloats scratch = cpu::allocate_aligned(bytes / sizeof(float));
+        cpu::Launch launch = cpu::launch_of(half.problem, half.qkv.data(), out.data(), scratch.get(), 2);
+        launch.statistics = statistics.data();
+        launch.forward_out = tensor_at(forward, kForward.outputs, 0, o.data(), size_t{20});
+        kernel.launch(launch);
+        EXPECT_TRUE(same_bytes(half.expected, out)) << kernel.name;
+    });
+}
+
+// dO too; and Q, K and V as in forward.
+TEST_P(HalfGradients, AreNotOfNumbersThatTheTypeLacks) {
+    const Problem problem = backward_of({1, 1, 1, 3, 3, 2});
+    const float limit = overflow_of(element());
+    // Of a number in dO.
+    const auto failure = [&](float number) {
+        std::vector<float> data(problem.floats_in(problem.input_rows()));
+        data[18 + 3] = number;
+        DomainCheck check("a.in", problem, contract().domain);
+        return failure_of([&] { check.check(0, problem.input_rows(), data.data()); }).message;
+    };
+    EXPECT_EQ(failure(limit).find("a.in: batch 0, dO, row 1, column 1: "), 0u) << failure(limit);
+    EXPECT_NE(failure(limit).find(" is infinite as " + std::string(name_of(element()))), std::string::npos);
+    EXPECT_EQ(failure(element() == Element::bf16 ? 0x1p120f : std::nextafter(limit, 0.0f)), "");
+}
+
+// By the contract, whatever the file's elements are: as bytes of float32 they would be infinite all the same.
+TEST_P(HalfGradients, AreRefusedWhereTheyAreInfinite) {
+    Problem problem = backward_of({1, 1, 1, 2, 1, 1});
+    const auto failure = [&](const Contract& under, float largest) {
+        const float out[4] = {1, 0, -rounded_to(element(), largest), 2};
+        float stored[4];
+        narrow(problem.element, out, 4, stored);
+        return failure_of([&] { refuse_infinite(under, problem, "a.in", stored, 4); });
+    };
+    const std::string beyond = "a.in: its outputs go beyond " + std::string(name_of(element())) + "; need ";
+    const Failure by_contract{ExitCode::bad_data, beyond + "another contract, or smaller numbers"};
+    const Failure by_file{ExitCode::bad_data, beyond + "elements of float32, or smaller numbers"};
+    for (const Element of_file : {Element::float32, element()}) {
+        problem.element = of_file;
+        EXPECT_TRUE(outputs_may_overflow(contract(), problem));
+        EXPECT_EQ(failure(contract(), HUGE_VALF), by_contract);
+        EXPECT_EQ(failure(contract(), overflow_of(element())), by_contract);
+        EXPECT_EQ(failure(contract(), NAN), by_contract);
+        EXPECT_EQ(failure(contract(), std::nextafter(overflow_of(element()), 0.0f)), Failure{});
+    }
+    EXPECT_EQ(failure(kF32, overflow_of(element())), by_file);
+    problem.element = Element::float32;
+    EXPECT_FALSE(outputs_may_overflow(kF32, problem));
+    problem.operation = &kForward;
+    EXPECT_FALSE(outputs_may_overflow(contract(), problem)) << "O is no larger than V";
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, HalfGradients, testing::Values(&kBf16, &kFp16),
+                         [](const auto& instance) { return std::string(instance.param->name); });
 
 } // namespace
 } // namespace hw4
