@@ -240,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(Machines, HalfTiles, testing::ValuesIn(tile_kernels()),
 // Off by a few units of the last place, no number of the type, not finite, of another row.
 TEST(HalfTilesBound, IsBrokenByAWrongOutput) {
     const AttentionCase test({1, 60, 64}, CaseKind::uniform, 3, kBf16);
-    const HalfRows rows(test.problem, Element::bf16, test.qkv);
+    HalfRows rows(test.problem, Element::bf16, test.qkv);
     EXPECT_TRUE(rows.hold(test.expected));
     for (const float wrong : {rounded_to(Element::bf16, test.expected[100] + 0x1p-5f), test.expected[100] * 1.00001f,
                               NAN, test.expected[100 + 64]}) {
