@@ -52,12 +52,13 @@ protected:
     }
 };
 
-// Every tiling, whole rows and rows in part; rows that have another M, and some that have an origin.
+// Every tiling, whole rows and rows in part.
 TEST_P(EachKernelWithAWindow, GivesTheReferenceBytes) {
+    size_t turn = 0; // the pairs of kinds change from each to the next: there are odd numbers of keys, windows and dims
     for (const int64_t dim : {1, 32, 33, 64, 100, 128, 256})
         for (const int64_t window : {1, 33, 64, 150, 1000}) {
             for (const int64_t keys : {130, 70, 400})
-                for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::huge, CaseKind::brink})
+                for (const CaseKind kind : some_of_four(turn++))
                     expect_statistics_too(with_window(with_heads(causal_problem(130, keys, dim), 2, 2, 1), window),
                                           kind);
             expect_statistics_too(with_window(with_heads(causal_problem(3, 900, dim), 2, 4, 2), window),

@@ -156,6 +156,13 @@ inline std::vector<Problem> corner_problems() {
             {1, 513, 100}, {1, 1025, 33}, {1, 600, 64}, {1, 2049, 5}};
 }
 
+// Ordinary rows and some that have an origin, or rows that have another M, by turns; all of them with HW4_SOAK.
+inline std::vector<CaseKind> some_of_four(size_t turn) {
+    if (test::soaks()) return {CaseKind::uniform, CaseKind::brink, CaseKind::spread, CaseKind::huge};
+    if (turn % 2 == 0) return {CaseKind::uniform, CaseKind::brink};
+    return {CaseKind::spread, CaseKind::huge};
+}
+
 struct CornerCase {
     Problem problem;
     CaseKind kind;
