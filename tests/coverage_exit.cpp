@@ -1,5 +1,5 @@
-// Linked into the programs of `make coverage`, so that all counts reach their files: those of what ends by _exit() too,
-// as after a signal, and those of what a test has run under a limit.
+// Linked into the programs of `make coverage`, so that all counts reach their files, also when a process ends by
+// _exit(), as after a signal, or runs under a limit that a test has set.
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@ extern "C" void __gcov_dump(); // NOLINT(bugprone-reserved-identifier): its name
 
 namespace {
 
-// The counts are written after this. A file that is half written is lost for all later runs too.
+// gcov writes the counts after this function. A half-written file is lost for all later runs too.
 [[gnu::destructor]] void lift_limits() {
     for (const auto kind : {RLIMIT_FSIZE, RLIMIT_NOFILE}) {
         rlimit limit{};

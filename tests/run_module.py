@@ -21,7 +21,7 @@ from pathlib import Path
 
 class RecordingResult(unittest.TextTestResult):
     record = None  # a file
-    tests = ()  # the names of those that are to run
+    tests = ()  # the names of the tests to run
     started = 0.0
 
     def tell(self, what, test, more=""):
@@ -92,7 +92,7 @@ def chosen_tests(args):
 
 def main():
     args = parse_arguments()
-    faulthandler.register(signal.SIGALRM, chain=True)  # where it hangs, and ends
+    faulthandler.register(signal.SIGALRM, chain=True)  # prints where the test hangs, and ends
     tests = chosen_tests(args)
     RecordingResult.tests = [test.id() for test in tests]
     with open(args.record, "w", encoding="utf-8") as RecordingResult.record:

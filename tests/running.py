@@ -8,9 +8,9 @@ import threading
 import time
 from typing import NamedTuple
 
-GRACE = 5  # seconds, to say what hangs or to tidy up
-LIVE = set()  # what run_limited() has started and not yet seen the end of
-ENDING = threading.Event()  # nothing more is to be started
+GRACE = 5  # seconds to report a hang or to clean up
+LIVE = set()  # processes that run_limited() has started and whose end it has not seen
+ENDING = threading.Event()  # no more processes may start
 
 
 def names_of_tests(program, *options, **more):
@@ -51,7 +51,7 @@ def run_limited(command, seconds, **more):
     then by force. In a session of its own, so that nothing is left behind."""
     with subprocess.Popen(command, start_new_session=True, text=True, errors="replace", **more) as process:
         LIVE.add(process)
-        if ENDING.is_set():  # end_all() may not have seen it
+        if ENDING.is_set():  # end_all() may have missed it
             end_session(process)
         try:
             stdout = process.communicate(timeout=seconds)[0]

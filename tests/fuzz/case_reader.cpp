@@ -1,4 +1,4 @@
-// Any bytes as an input file: refused in one line, or read in any way with the same floats. Nothing else.
+// Takes any bytes as an input file: they must be refused in one line, or give the same floats however they are read.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,9 +22,9 @@ namespace hw4::fuzz {
 namespace {
 
 constexpr size_t kLongestMessage = 400;
-constexpr size_t kMuch = size_t{64} << 10; // unpacked, which takes long: once is enough
+constexpr size_t kMuch = size_t{64} << 10; // unpacked bytes; larger cases take long, so they are read once
 
-// What the system refuses ends the fuzzer: without its files there is nothing to find.
+// A failed system call ends the fuzzer: without its files it cannot test anything.
 int checked(int result, const char* call) {
     if (result < 0) throw std::runtime_error(with_errno(call));
     return result;
@@ -40,14 +40,14 @@ void write_all(int fd, const std::string& bytes) {
     }
 }
 
-// A regular file that is only in memory.
+// A regular file that exists only in memory.
 FileDescriptor file_of(const std::string& bytes) {
     FileDescriptor file(checked(::memfd_create("fuzz", MFD_CLOEXEC), "memfd_create"));
     write_all(file.get(), bytes);
     return file;
 }
 
-// The end of a pipe in which the bytes wait and whose other end is closed; not valid where they do not fit.
+// The read end of a pipe that contains the bytes and has no writer; not valid where the bytes do not fit.
 FileDescriptor pipe_of(const std::string& bytes) {
     int ends[2];
     checked(::pipe2(ends, O_CLOEXEC), "pipe2");
@@ -58,7 +58,7 @@ FileDescriptor pipe_of(const std::string& bytes) {
     return from;
 }
 
-// Room for the longest row that a header can claim, of which only what is read becomes memory.
+// Memory for the longest row that a header can claim; only the pages that are read into become real memory.
 float* room() {
     static void* const memory = [] {
         constexpr size_t kBytes = size_t{9} << 30;
@@ -76,12 +76,12 @@ Bytes header_bytes_of(const Outcome& outcome);
 struct Outcome {
     bool accepted = false;
     bool plain_file = false;
-    std::string message; // why not
+    std::string message; // the reason for a refusal
     CaseHeader header;
     std::vector<int32_t> lengths;
     std::string data;      // everything after the header and the lengths, as float32 in memory
-    size_t bytes_read = 0; // also of a case that was refused
-    size_t claimed = 0;    // by its header
+    size_t bytes_read = 0; // also counts a case that was refused
+    size_t claimed = 0;    // by the header
 
     bool same_case(const Outcome& other) const {
         return accepted == other.accepted && header_bytes_of(*this) == header_bytes_of(other) &&
@@ -94,8 +94,8 @@ Bytes header_bytes_of(const Outcome& outcome) {
     return outcome.header.form == HeaderForm::version_2 ? header_of(problem, true) : short_header_of(problem);
 }
 
-// As the pipeline reads: in pieces of whole rows, each examined by itself, what was found joined in their order. A
-// plain file may be read from its end.
+// Reads as the pipeline does: in pieces of whole rows, each checked alone, with the findings joined in order. A plain
+// file may be read from its end.
 void read_pieces(CaseReader& reader, const StagingLimits& limits, bool backwards, Outcome& outcome) {
     outcome.header = reader.header();
     const Problem& problem = reader.problem();
@@ -115,7 +115,7 @@ void read_pieces(CaseReader& reader, const StagingLimits& limits, bool backwards
         return domain.examine(first, rows, room());
     };
     if (backwards && reader.random_access()) {
-        std::vector<Findings> found(static_cast<size_t>(pieces)); // the file holds them: its size was checked
+        std::vector<Findings> found(static_cast<size_t>(pieces)); // the file is that large: its size was checked
         for (int64_t piece = pieces; piece-- > 0;) found[static_cast<size_t>(piece)] = read(piece);
         for (const Findings& findings : found) domain.join(findings);
     } else {
@@ -191,7 +191,7 @@ void check_reading(const std::string& bytes, const Operation* asked) {
     const StagingLimits small = {3, 2, piece, 3 * piece};
     const Outcome cut = outcome_of(name_of(file.get()), asked, small, true);
     expect(whole.same_case(cut), "the way a file is cut shows: '" + whole.message + "', '" + cut.message + "'");
-    // A gzip stream that breaks off, or a value before it that is refused: small pieces come upon the other first.
+    // Where a gzip stream breaks off or has a refused value, small pieces may meet the other fault first.
     if (whole.plain_file) expect(whole.message == cut.message, whole.message + " or " + cut.message);
     if (whole.accepted) expect(all_finite(whole.data), "NaN or Inf was accepted");
     if (whole.accepted && whole.plain_file && whole.header.form == HeaderForm::npy)
@@ -199,13 +199,13 @@ void check_reading(const std::string& bytes, const Operation* asked) {
     else if (whole.accepted && whole.plain_file)
         expect(as_plain_file(whole) == bytes, "a plain file was read as another");
 
-    // What a gzip file holds is the same case as a plain file.
+    // A gzip file holds the same case as a plain file.
     if (whole.accepted && !whole.plain_file) {
         const FileDescriptor unpacked = file_of(as_plain_file(whole));
         expect(outcome_of(name_of(unpacked.get()), asked, kUsual, false).same_case(whole), "gzip and plain differ");
     }
 
-    // A plain file may begin like gzip, which shows by its size; a pipe has none.
+    // A plain file may begin like gzip; its size tells them apart. A pipe has no size.
     const bool marked = bytes.compare(0, 2, "\x1f\x8b") == 0;
     if (whole.plain_file && marked) return;
     const FileDescriptor pipe = pipe_of(bytes);
@@ -223,7 +223,7 @@ void case_reader(const uint8_t* data, size_t size) {
 
 } // namespace hw4::fuzz
 
-// The entry that libFuzzer looks for.
+// libFuzzer's entry point.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     hw4::fuzz::case_reader(data, size);
     return 0;

@@ -9,7 +9,7 @@
 namespace hw4::fuzz {
 namespace {
 
-// Floats with poison on both sides, which begin at any float of a cache line.
+// Floats with poison on both sides, at any offset within a cache line.
 class Guarded {
 public:
     float* make(size_t count, size_t offset) {
@@ -60,14 +60,14 @@ private:
         return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
     }
 
-    // So many floats of poison that begin at a cache line.
+    // Returns this many floats of poison, aligned to a cache line.
     static float* poisoned(std::vector<float>& memory, size_t floats) {
         memory.assign(floats + kLineFloats, float_of(kPoison));
         const size_t misplaced = reinterpret_cast<uintptr_t>(memory.data()) / sizeof(float) % kLineFloats;
         return memory.data() + (kLineFloats - misplaced) % kLineFloats;
     }
 
-    // The tiles of a head the last first, some at a time; null for a kernel that prepares nothing.
+    // Prepares a head's tiles from last to first, several at a time; null for a kernel that prepares nothing.
     const void* prepare(const cpu::BlockKernel& kernel, const Problem& problem, Random& random, const float* k,
                         const float* v) {
         if (kernel.prepare == nullptr) return nullptr;
@@ -81,7 +81,7 @@ private:
         return prepared;
     }
 
-    // The rows of each unit cut anywhere, in a workspace full of poison.
+    // Cuts the rows of each unit at random places; the workspace is full of poison.
     std::string in_blocks(const cpu::BlockKernel& kernel, const Problem& problem, Random& random, const float* in,
                           float* out) {
         const int64_t most_rows = random.within(1, kernel.block_rows);
@@ -96,7 +96,7 @@ private:
             const auto* v = static_cast<const float*>(launch.in[2].at(batch, kv_head));
             auto* o = static_cast<float*>(launch.out[0].at(batch, head));
             const void* prepared = prepare(kernel, problem, random, k, v);
-            // Kernels are not asked for rows that see no key.
+            // Kernels never get rows that see no key.
             const int64_t blind = blind_queries(problem.mask, problem.queries, problem.keys);
             std::fill(o, o + blind * problem.dim, 0.0f);
             for (int64_t row = blind; row < problem.queries; row += most_rows) {

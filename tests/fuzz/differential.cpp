@@ -1,11 +1,11 @@
-// differential: random cases, the sequential references against every kernel of this machine, byte by byte.
+// differential: compares the sequential references with every kernel of this machine on random cases, byte by byte.
 //
 //     differential [--seconds S] [--seed X] [--device cpu|gpu|all] [--jobs J]
 //     differential --case C [--device cpu|gpu|all]
 //
-// Case number n of seed X has a number C of its own, from which its problem, its values and the way each kernel is
-// called follow, on every machine; a difference is printed with it. Exit 0 no difference, 1 there was one, 64 wrong
-// usage, 69 no GPU where one was asked for.
+// Case n of seed X has a number C, which determines its problem, its values and how each kernel is called, on every
+// machine. A difference is printed with its C. Exit 0 no difference, 1 a difference, 64 wrong usage, 69 no GPU where
+// one was asked for.
 #include <zlib.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ namespace hw4::fuzz {
 namespace {
 
 constexpr int64_t kMostSeed = std::numeric_limits<int64_t>::max();
-constexpr int kMostDifferences = 10; // after so many there is no need for more
+constexpr int kMostDifferences = 10; // stop after this many
 constexpr const char* kUsage =
     "usage: differential [--seconds S] [--seed X] [--device cpu|gpu|all] [--jobs J] [--case C]";
 
@@ -83,7 +83,7 @@ int64_t case_number(int64_t seed, int64_t n) {
     return static_cast<int64_t>(mixed(mixed(static_cast<uint64_t>(seed)) + static_cast<uint64_t>(n)) >> 1);
 }
 
-// Those that promise bytes.
+// The contracts that promise bytes.
 std::vector<const Contract*> contracts_for(const Problem& problem) {
     std::vector<const Contract*> list;
     for (const Contract* contract : contracts())
@@ -91,7 +91,7 @@ std::vector<const Contract*> contracts_for(const Problem& problem) {
     return list;
 }
 
-// What the kernels of each contract that promises bytes have to give.
+// The expected output under each contract that promises bytes.
 using Expected = std::map<const Contract*, std::vector<float>>;
 
 Expected expected_of(const DrawnCase& test) {
@@ -108,7 +108,7 @@ unsigned long checksum(const std::vector<float>& values) {
     return ::crc32_z(0, reinterpret_cast<const Bytef*>(values.data()), values.size() * sizeof(float));
 }
 
-// The first value that differs, in words; empty when none does.
+// The first difference in words; empty where there is none.
 std::string difference(const Problem& problem, const std::vector<float>& expected, const Answer& answer) {
     const auto dim = static_cast<size_t>(problem.dim);
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -122,7 +122,7 @@ std::string difference(const Problem& problem, const std::vector<float>& expecte
     return "";
 }
 
-// What all threads have found so far.
+// The results of all threads.
 class Tally {
 public:
     void count(const std::string& kernel) {
@@ -148,7 +148,7 @@ public:
         return failure_ || differences_ >= kMostDifferences;
     }
 
-    // The closing lines. Throws what a thread threw.
+    // Prints the closing lines. Rethrows a thread's exception.
     int close(int64_t cases, double seconds) const {
         if (failure_) std::rethrow_exception(failure_);
         int64_t all = 0;
@@ -182,11 +182,11 @@ public:
         if (describe) print(test, expected);
         for (const auto& [contract, values] : expected) require_numbers(test, *contract, values);
         for (const std::unique_ptr<Side>& side : sides_) {
-            Random ways(~test.seed); // the same for each side, whichever others there are
+            Random ways(~test.seed); // the same for each side, with or without the other
             try {
                 side->answer(test, ways,
                              [&](const Answer& answer) { judge(test, expected.at(answer.contract), answer); });
-            } catch (const Error& error) { // of a CUDA call
+            } catch (const Error& error) { // from a CUDA call
                 throw Error(error.code(), "case " + std::to_string(number) + ": " + error.what());
             }
         }
@@ -200,7 +200,7 @@ private:
         std::printf("\n");
     }
 
-    // Within the domain everything is finite.
+    // All values are finite for inputs within the domain.
     void require_numbers(const DrawnCase& test, const Contract& contract, const std::vector<float>& expected) {
         if (std::all_of(expected.begin(), expected.end(), [](float x) { return std::isfinite(x); })) return;
         tally_.differs(test, {"the reference", &contract, contract.name, nullptr, 0, ""}, "a value is not finite");

@@ -17,8 +17,8 @@ namespace {
 
 // ---- Shapes
 
-constexpr int64_t kMostDim = 256;                // of the GPU kernels and of the contract fixed
-constexpr int64_t kUsualWork = int64_t{1} << 22; // multiply-adds of each product, so that there are many cases
+constexpr int64_t kMostDim = 256;                // the limit of the GPU kernels and of the contract fixed
+constexpr int64_t kUsualWork = int64_t{1} << 22; // multiply-adds of each product: small, to try many cases
 constexpr int64_t kLargeWork = int64_t{1} << 27;
 
 int64_t draw_dim(Random& random) {
@@ -48,7 +48,7 @@ int64_t draw_tokens(Random& random) {
     }
 }
 
-// Fewer batches, then columns, until it is no more work than that.
+// Reduces batches, then columns, until there is no more work than this.
 Problem bounded(Problem problem, int64_t most) {
     const int64_t squares = problem.queries * problem.queries;
     problem.batches = std::clamp<int64_t>(most / (squares * problem.dim), 1, problem.batches);
@@ -74,7 +74,7 @@ Kind draw_kind(Random& random) { return static_cast<Kind>(random.within(0, kKind
 
 float with_sign(Random& random, float magnitude) { return random.one_in(2) ? magnitude : -magnitude; }
 
-float draw_normal(Random& random) { // about: the sum of twelve uniform ones
+float draw_normal(Random& random) { // roughly: the sum of twelve uniform numbers
     int64_t sum = 0;
     for (int i = 0; i < 3; ++i) {
         const uint64_t word = random.next();
@@ -83,14 +83,14 @@ float draw_normal(Random& random) { // about: the sum of twelve uniform ones
     return static_cast<float>(sum - 6 * 65535) * 0x1p-16f;
 }
 
-// Twice as large half as often, without a mean.
+// Every doubling of the size is half as frequent; there is no mean.
 float draw_heavy(Random& random) {
     const int exponent = __builtin_ctzll(random.next() | uint64_t{1} << 40) - 1;
     return std::ldexp(random.signed_unit(), exponent);
 }
 
 float draw_any_exponent(Random& random) {
-    const int exponent = static_cast<int>(random.within(-149, 60)); // first: arguments have no order
+    const int exponent = static_cast<int>(random.within(-149, 60)); // a statement of its own: arguments have no order
     return std::ldexp(random.signed_unit(), exponent);
 }
 
@@ -123,7 +123,7 @@ Matrix draw_matrix(Kind kind, size_t count, Random& random) {
     return matrix;
 }
 
-// One kind, or two of which each element takes one.
+// Draws one kind of values, or two kinds mixed element by element.
 Matrix draw_values(size_t count, Random& random) {
     Matrix matrix = draw_matrix(draw_kind(random), count, random);
     if (!random.one_in(5)) return matrix;
@@ -159,8 +159,8 @@ public:
 private:
     size_t count() const { return problem_.batch_output_floats(); }
 
-    // Scores that rise or fall with the key, in a straight line or by leaps, so that a row's reference moves; scores of
-    // one sign; scores of a single product.
+    // Gives scores that rise or fall with the key, linearly or in jumps, so that a row's reference moves; or scores of
+    // one sign; or scores of a single product.
     void order_scores() {
         const auto n = problem_.queries;
         const auto d = problem_.dim;
@@ -193,8 +193,7 @@ private:
         }
     }
 
-    // The largest score of some rows becomes about a number from both sides of each border of the contract, in its
-    // base-2 units.
+    // Moves the largest score of some rows close to each threshold of the contract, from both sides, in base-2 units.
     void aim_scores() {
         if (random_.one_in(4)) return;
         const double target = random_.pick({0.01, 1.0,         6.0,    7.5,         8.5,   20.0,  60.0,   70.5,  71.5,
@@ -219,11 +218,11 @@ private:
         return sum;
     }
 
-    // Some rows by one factor, or each by a power of two of its own: scores that stray in single rows, in groups of
-    // neighbours, at single keys.
+    // Multiplies some rows by one factor, or each row by its own power of two: scores stray in single rows, in groups
+    // of neighbours, or at single keys.
     void multiply_rows(Matrix& matrix) {
         if (random_.one_in(4)) return;
-        const int64_t group = random_.pick<int64_t>({1, 1, 1, 16, 32, 64}); // rows that share what becomes of them
+        const int64_t group = random_.pick<int64_t>({1, 1, 1, 16, 32, 64}); // rows with the same factor
         const int64_t rarity = random_.pick<int64_t>({1, 2, 8, 32, 100});
         const double factor = random_.pick({-60.0, 0x1p-20, 2.0, 8.0, 60.0, 100.0, 1e3, 1e6, 1e9});
         const bool each_its_own = random_.one_in(3);
@@ -237,14 +236,14 @@ private:
         }
     }
 
-    // V far from one, where sums sink into the denormals.
+    // Makes V much larger or smaller than one; sums may become denormal.
     void move_values() {
         if (random_.one_in(2)) return;
         const int exponent = static_cast<int>(random_.pick<int64_t>({-140, -126, -100, -60, -48, -20, 20, 45}));
         for (float& x : v_) x = bounded_float(std::ldexp(double{x}, exponent));
     }
 
-    // Into the domain by powers of two; now and then right below its limit.
+    // Scales by powers of two into the domain, sometimes to just below its limit.
     void fit_scores() {
         for (float& x : q_) x = bounded_float(x);
         for (float& x : k_) x = bounded_float(x);
@@ -254,7 +253,7 @@ private:
             for (int64_t t = 0; t < problem_.dim; ++t) sum += std::fabs(double{at(q_, row, t)});
             row_sum = std::max(row_sum, sum);
         }
-        const double order = 1 + 0x1p-40; // of the sum: the domain check adds in another one
+        const double order = 1 + 0x1p-40; // for the order of the sum: the domain check adds in another one
         const int over = std::max(exponent_above(row_sum * largest(k_) * order, kScoreLimit),
                                   exponent_above(largest(k_), 0x1p126)); // K itself has to stay finite
         const bool to_the_limit = over < 0 && random_.one_in(12);
@@ -270,7 +269,7 @@ private:
             for (float& x : v_) x = std::ldexp(x, -over);
     }
 
-    // The least e with x * 2^-e <= limit, a power of two; 0 for 0.
+    // Returns the least e with x * 2^-e <= limit, a power of two; 0 for 0.
     static int exponent_above(double x, double limit) {
         if (x == 0) return 0;
         int exponent = 0;
@@ -297,18 +296,18 @@ private:
     Matrix v_;
 };
 
-// One case in sixteen is of a kind that meets the borders of a contract to the bit. The seed alone decides, without a
-// draw: the others are what they were.
+// One case in sixteen meets the thresholds of a contract exactly. The seed alone decides, without drawing a number, so
+// that the other cases stay the same.
 std::optional<CaseKind> border_kind(uint64_t seed, const Problem& problem) {
     if (seed % 16 != 9) return std::nullopt;
     return seed / 16 % 2 == 0 && problem.queries <= kMostThresholdTokens ? CaseKind::threshold : CaseKind::digits;
 }
 
-// One case in eight, less those, has rows that stray. The seed decides, as above.
+// One case in eight, apart from the threshold cases, has rows that stray. The seed decides, as above.
 bool has_strays(uint64_t seed) { return seed % 8 == 1; }
 
-// One case in four takes the same rows otherwise, as several heads of fewer rows each or as more queries and fewer
-// keys. The seed decides, as above.
+// One case in four regroups its rows, as several heads of fewer rows each or as more queries and fewer keys. The seed
+// decides, as above.
 int64_t divisor_of(int64_t number, uint64_t choice) {
     std::vector<int64_t> divisors;
     for (int64_t i = 1; i <= std::min<int64_t>(number, 64); ++i)
@@ -327,26 +326,26 @@ Problem with_heads(Problem problem, uint64_t choice) {
 
 Problem with_other_lengths(Problem problem, uint64_t choice) {
     const int64_t tokens = problem.queries;
-    const int64_t fewest = -((tokens - 1) / 2); // keys less
+    const int64_t fewest = -((tokens - 1) / 2); // how many keys fewer
     const int64_t less = fewest + static_cast<int64_t>(choice % static_cast<uint64_t>(tokens - fewest));
     problem.queries = tokens + 2 * less;
     problem.keys = tokens - less;
     return problem;
 }
 
-// One case in four of every sort is under the causal mask. The seed decides, as above.
+// One case in four of every kind has the causal mask. The seed decides, as above.
 Mask mask_of(uint64_t seed) { return seed / 1024 % 4 == 1 ? Mask::causal : Mask::none; }
 
-// One case in eight of every sort is of backward. The seed decides, as above.
+// One case in eight of every kind is backward. The seed decides, as above.
 bool is_backward(uint64_t seed) { return seed / 4096 % 8 == 1; }
 
-// Half of the causal cases of forward have a window, shorter than all keys or not. They are for f32 alone.
+// Half of the causal forward cases have a window, which may be longer than the keys. Windows are for f32 alone.
 int64_t window_of(uint64_t seed, const Problem& problem) {
     if (problem.mask == Mask::none || problem.operation != &kForward || seed / 32768 % 2 == 0) return 0;
     return 1 + static_cast<int64_t>(seed / 65536 % static_cast<uint64_t>(problem.keys + problem.keys / 8));
 }
 
-// How far a batch of backward reaches, as a part of what it may (domain.h).
+// Returns how much of the gradients' limit (domain.h) a batch uses, as a fraction.
 double gradient_reach(const Problem& problem, const float* in) {
     const auto d = static_cast<size_t>(problem.dim);
     double largest[kMostInputs] = {};
@@ -362,7 +361,7 @@ double gradient_reach(const Problem& problem, const float* in) {
             if (which == 3) largest_row = std::max(largest_row, sum);
         }
     }
-    const int64_t summed = problem.heads / problem.kv_heads * problem.queries; // for a key
+    const int64_t summed = problem.heads / problem.kv_heads * problem.queries; // the rows that a key's gradients add up
     const auto rows = static_cast<double>(summed);
     const double of_rows = largest_row * largest[2] * std::max({1.0, largest[1], rows * largest[0]});
     return std::max(of_rows, rows * largest[3]) * (1 + 0x1p-40) / kGradientLimit;
@@ -387,7 +386,7 @@ DrawnCase::DrawnCase(uint64_t s) : seed(s) {
     problem.window = window_of(seed, problem);
 }
 
-// dO behind the other matrices of each batch, into the domain by a power of two; now and then right below its limit.
+// Appends dO to each batch, scaled by a power of two into the domain, sometimes to just below its limit.
 void DrawnCase::add_gradients() {
     Random random(~seed);
     const std::vector<float> before = qkv;
@@ -408,7 +407,7 @@ void DrawnCase::add_gradients() {
     DomainCheck(name(), problem, kF32.domain).check(0, problem.input_rows(), qkv.data());
 }
 
-// Where the numbers, in other matrices now, are within the domain still.
+// Puts the numbers into matrices of other shapes, where they stay within the domain.
 void DrawnCase::regroup(const Problem& regrouped) {
     try {
         DomainCheck(name(), regrouped, kF32.domain).check(0, regrouped.input_rows(), qkv.data());
@@ -420,7 +419,7 @@ void DrawnCase::regroup(const Problem& regrouped) {
 void DrawnCase::draw_batches(Random& random) {
     const int64_t different = std::min(problem.batches, random.pick<int64_t>({1, 3, 7}));
     for (int64_t b = 0; b < different; ++b) Batch(problem, has_strays(seed), random).write(batch(b));
-    // The others have the same values, with the rows of V turned.
+    // The other batches have the same values, with the rows of V rotated.
     for (int64_t b = different; b < problem.batches; ++b) {
         const float* from = batch(b % different);
         const float* v = from + 2 * problem.batch_output_floats();

@@ -1,5 +1,5 @@
-// A case that follows from a seed: a problem, mostly small and often at an edge, and values of many kinds, always
-// within the contract's domain. The same on every machine.
+// A case that is determined by a seed: a problem, mostly small and often at a limit, and values of many kinds, always
+// within the contract's domain. Every machine draws the same case.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Random;
 struct DrawnCase {
     explicit DrawnCase(uint64_t seed);
 
-    std::string name() const; // the problem
+    std::string name() const; // describes the problem
     size_t output_floats() const { return static_cast<size_t>(problem.batches) * problem.batch_output_floats(); }
     float* batch(int64_t index) { return qkv.data() + static_cast<size_t>(index) * problem.batch_input_floats(); }
     const float* batch(int64_t index) const {

@@ -1,4 +1,4 @@
-// Every kernel of the table, on memory that is kept from case to case: one copy in, all kernels, one copy out.
+// Runs every kernel of the table, in memory that is reused for all cases: one copy in, all kernels, one copy out.
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +18,7 @@ class Room {
 public:
     void* of(size_t bytes) {
         if (bytes > bytes_) {
-            memory_ = Scratch(); // first, so that there is never twice as much
+            memory_ = Scratch(); // free the old memory first, never hold both
             bytes_ = 0;
             memory_ = make_scratch(bytes);
             bytes_ = bytes;
@@ -34,7 +34,7 @@ private:
 struct Attempt {
     std::string name;
     const Kernel* kernel;
-    Device device; // as which the card passes
+    Device device; // the device that the kernels are planned for
     size_t scratch_bytes;
 };
 
@@ -44,11 +44,11 @@ public:
 
     void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) override {
         const std::vector<Attempt> attempts = attempts_at(test.problem);
-        if (attempts.empty()) return; // too wide, or an operation that no kernel has
+        if (attempts.empty()) return; // too wide, or an operation without kernels
         const auto out_rows = static_cast<size_t>(test.problem.output_rows());
         const size_t in_stride = draw_stride(test.problem.dim, random);
         const size_t out_stride = draw_stride(test.problem.dim, random);
-        const size_t out_floats = (out_rows * out_stride + 3) / 4 * 4; // each begins at a boundary of 16 bytes
+        const size_t out_floats = (out_rows * out_stride + 3) / 4 * 4; // each output begins at a multiple of 16 bytes
         const std::vector<int64_t> cuts = draw_cuts(test.problem, random);
 
         auto* in = static_cast<float*>(in_.of(copy_in_bytes(test, in_stride)));
@@ -74,8 +74,8 @@ public:
     }
 
 private:
-    // The table, where more scratch memory makes a launch faster also with some and all of it; and those that divide
-    // their work as on cards so small that these problems make a lot of it.
+    // All kernels of the table; where more scratch memory makes a launch faster, also with some and with all of it;
+    // kernels that divide their work also as on GPUs so small that these problems give every block a lot of it.
     std::vector<Attempt> attempts_at(const Problem& problem) const {
         std::vector<Attempt> attempts;
         const auto attempt = [&](const std::string& name, const Kernel& kernel, const Device& device) {
@@ -98,7 +98,7 @@ private:
         return attempts;
     }
 
-    // Packed, padded to 512 bytes, or any stride that kernels have to take: of whole float4 where the columns are.
+    // Packed, padded to 512 bytes, or any other stride that kernels must take: whole float4 where the columns are.
     static size_t draw_stride(int64_t dim, Random& random) {
         switch (random.within(0, 2)) {
         case 0: return static_cast<size_t>(dim);
@@ -107,8 +107,8 @@ private:
         }
     }
 
-    // Where the query rows of a unit are cut, both ends included; nowhere where rows of keys are given, which are sums
-    // over all of them.
+    // Where the query rows of a unit are cut, both ends included; uncut where the output has rows of keys, which are
+    // sums over all query rows.
     static std::vector<int64_t> draw_cuts(const Problem& problem, Random& random) {
         std::vector<int64_t> cuts = {0};
         const bool sliced = random.one_in(2) && !gives_rows_of_keys(*problem.operation);
@@ -118,7 +118,7 @@ private:
         return cuts;
     }
 
-    // The input as it will lie on the GPU, poison between the rows; returns its size.
+    // Writes the input as it will lie on the GPU, with poison between the rows; returns its size.
     size_t copy_in_bytes(const DrawnCase& test, size_t stride) {
         const auto dim = static_cast<size_t>(test.problem.dim);
         const auto rows = static_cast<size_t>(test.problem.input_rows());
@@ -128,7 +128,7 @@ private:
         return host_.size() * sizeof(float);
     }
 
-    // The last slice first: nothing may depend on their order.
+    // Launches the last slice first: nothing may depend on their order.
     void launch(const Attempt& attempt, const Problem& problem, const float* in, size_t in_stride, float* out,
                 size_t out_stride, const std::vector<int64_t>& cuts) {
         void* scratch = attempt.scratch_bytes > 0 ? scratch_.of(attempt.scratch_bytes) : nullptr;

@@ -1,4 +1,4 @@
-// The GPU's side in a build without nvcc, where nobody gets as far as to ask for it.
+// The GPU side in a build without nvcc. It is never asked to run.
 #include "src/base/error.h"
 #include "tests/fuzz/side.h"
 

@@ -1,4 +1,4 @@
-// Random numbers that are the same on every machine: integers only, of our own making.
+// Random numbers that are the same on every machine: integer arithmetic only, without the standard library.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ public:
 
     uint64_t next() { return mixed(state_ += 0xd1342543de82ef95u); }
 
-    // Both ends included.
+    // Both ends are included.
     int64_t within(int64_t least, int64_t most) {
         return least + static_cast<int64_t>(next() % static_cast<uint64_t>(most - least + 1));
     }
@@ -31,7 +31,7 @@ public:
         return list.begin()[within(0, static_cast<int64_t>(list.size()) - 1)];
     }
 
-    // From -1 to 1, a multiple of 2^-23.
+    // Returns a multiple of 2^-23 from -1 to 1.
     float signed_unit() { return static_cast<float>(within(-(1 << 23), 1 << 23)) * 0x1p-23f; }
 
 private:

@@ -1,4 +1,4 @@
-// Who computes the drawn cases in the differential fuzzer: the CPU's kernels or the GPU's.
+// A side of the differential fuzzer computes the drawn cases: the CPU's kernels or the GPU's.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,26 @@ namespace hw4::fuzz {
 // One kernel's answer to a case.
 struct Answer {
     std::string kernel;
-    const Contract* contract; // whose reference it has to give the bytes of
-    std::string how;          // in which way it was called
-    const float* out;         // as in the file, rows `stride` floats apart
+    const Contract* contract; // the answer must have the bytes of this contract's reference
+    std::string how;          // how the kernel was called
+    const float* out;         // laid out as in the file, rows `stride` floats apart
     size_t stride;
-    std::string fault; // something wrong beside the values; empty: nothing
+    std::string fault; // an error other than wrong values; empty: none
 };
 
-// Used by one thread. May keep memory from case to case.
+// Used by one thread. It may keep memory for the next case.
 class Side {
 public:
     virtual ~Side() = default;
-    // Every kernel that takes the problem and whose contract promises bytes, each in a way that `random` decides.
+    // Runs every kernel that takes the problem and whose contract promises bytes; `random` decides how each is called.
     virtual void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) = 0;
 };
 
 std::unique_ptr<Side> make_cpu_side();
-// The GPU must be usable.
+// Requires a usable GPU.
 std::unique_ptr<Side> make_gpu_side();
 
-// What memory is filled with that a kernel must not read or must write: a NaN that no arithmetic makes.
+// Fills memory that a kernel must not read or must write: a NaN that no arithmetic produces.
 constexpr uint32_t kPoison = 0xffffffffu;
 
 } // namespace hw4::fuzz

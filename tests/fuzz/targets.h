@@ -1,6 +1,6 @@
-// What the fuzzer calls: any bytes as a case file. Where a promise is broken it throws Broken (or whatever it was that
-// should not have been thrown). Under libFuzzer that ends the run and keeps the bytes. `make test` calls the same
-// function with each file of make_corpus (../unit/fuzz_corpus_test.cpp).
+// The fuzzer calls this function: it takes any bytes as a case file. Where a promise is broken, it throws Broken or
+// lets another unexpected exception through. Under libFuzzer that ends the run and keeps the bytes. `make test` calls
+// the same function with each file of make_corpus (../unit/fuzz_corpus_test.cpp).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline void expect(bool promise, const std::string& what) {
     if (!promise) throw Broken(what);
 }
 
-// The bytes as a file, plain or gzip, as a regular file and through a pipe.
+// Reads the bytes as a file, plain or gzip, as a regular file and through a pipe.
 void case_reader(const uint8_t* data, size_t size);
 
 } // namespace hw4::fuzz

@@ -1,4 +1,4 @@
-// Cells measured on the card, and the sums of the study of accumulation.
+// Bench cells measured on the GPU, and the sums of `bench accumulate`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace hw4::bench {
 namespace {
 
-// The most that was in use at once. What is left at the end must be nothing.
+// The peak of the memory in use. All of it must be freed at the end.
 size_t peak_of(const MemoryTrack& track) {
     size_t in_use = 0;
     size_t peak = 0;
@@ -49,7 +49,7 @@ protected:
     }
 
 private:
-    KeptData kept_; // by all cells of a test, as in a sweep
+    KeptData kept_; // shared by all cells of a test, as in a sweep
 };
 
 TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
@@ -64,7 +64,7 @@ TEST_F(BenchOnGpu, ContractsGiveTheirBytes) {
         }
 }
 
-// On operands of their type; rows of 37 columns are converted to rows that the kernels take.
+// Operands have the type itself; rows of 37 columns are converted to rows that the kernels take.
 TEST_F(BenchOnGpu, HalfPrecisionIsRight) {
     const auto workbench = gpu_workbench();
     for (const Contract* contract : {&kBf16, &kFp16})

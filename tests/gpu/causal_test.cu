@@ -1,4 +1,4 @@
-// The causal mask, of every GPU kernel of forward that has it.
+// The causal mask in every GPU forward kernel that takes it.
 #include "tests/support/causal.h"
 
 #include <map>
@@ -26,9 +26,9 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedCausal); // a build may have 
 namespace hw4::gpu {
 namespace {
 
-constexpr int64_t kDims[] = {1, 32, 33, 64, 100, 128, 256}; // every size of kernels' rows, whole and in part
+constexpr int64_t kDims[] = {1, 32, 33, 64, 100, 128, 256}; // every row size of the kernels, full and partial
 
-// Byte for byte the contract's reference, which computes row by row.
+// The output must have the bytes of the contract's reference, which computes row by row.
 class EachKernelUnderTheMask : public KernelTest {
 protected:
     EachKernelUnderTheMask() : KernelTest(Mask::causal) {}
@@ -38,7 +38,7 @@ protected:
     }
 };
 
-// Ordinary rows, rows that are done again or have another M, and some that have an origin.
+// Ordinary rows, rows that are computed again or have another M, and some rows with an origin.
 TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytes) {
     for (const int64_t dim : kDims) {
         for (const int64_t n : {1, 31, 33, 63, 64, 65, 127, 129, 200, 1000})
@@ -50,7 +50,7 @@ TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytes) {
     }
 }
 
-// The diagonal in every place of a tile; whole tiles and blocks of rows on either side of it.
+// The diagonal at every place of a tile; full tiles and blocks of rows on either side of it.
 TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesWhereOneLengthIsLonger) {
     for (const int64_t dim : kDims)
         for (const int64_t more : {1, 31, 63, 64, 65, 100})
@@ -67,7 +67,7 @@ TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesOfHeadsThatShareKeys) {
                 expect_reference_bytes(with_heads(causal_problem(70, keys, dim), 2, 4, 2), kind);
 }
 
-// Rows that stray where others of their block do not, at keys that they see and at such as they do not.
+// Rows that stray while others of their block do not, at keys that they see and at keys that they do not see.
 TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesOnMixedRows) {
     static std::map<const Contract*, std::vector<AttentionCase>> made; // the same for every kernel of a contract
     std::vector<AttentionCase>& cases = made[GetParam().under];
@@ -98,8 +98,8 @@ TEST_P(EachKernelUnderTheMask, TakesEachOperandWhereItIs) {
         }
 }
 
-// Large blocks, blocks that draw or share their work, and groups that share a block's keys; and where a block has rows
-// that see none.
+// Large blocks, blocks that draw or share their work, groups that share a block's keys, and blocks with rows that see
+// no key.
 TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesWhenTheCardIsFull) {
     const int64_t batches = current_device().multiprocessors / 4;
     for (const int64_t dim : {32, 64, 128}) {
@@ -112,7 +112,7 @@ TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesWhenTheCardIsFull) {
     expect_reference_bytes(with_heads(causal_problem(2500, 2500, 64), 2, 1, 1), CaseKind::uniform);
 }
 
-// The later part sees more keys than the first, and with fewer keys the first sees none.
+// The later part sees more keys than the first; with fewer keys than queries, the first part sees none.
 TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
     for (const int64_t dim : {32, 64, 128})
         for (const int64_t keys : {kQueryStep + 70, kQueryStep + 171, int64_t{100}}) {

@@ -1,5 +1,5 @@
-// Every kernel of forward, of every contract that promises bytes, against its sequential reference, byte for byte, with
-// and without the statistics of its rows. Then what the kernels of f32 do by themselves.
+// Every forward kernel of every contract that promises bytes, against its sequential reference, byte for byte, with and
+// without row statistics. Then tests of f32 kernels alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,8 +17,7 @@
 namespace hw4::gpu {
 namespace {
 
-// So many batches of one or of two blocks of 128 rows take the multiprocessors one turn with large tiles and two with
-// small ones.
+// With this many batches of one or two blocks of 128 rows, large tiles take one wave and small tiles two.
 int64_t full_card_of_single_blocks(const Device& device) { return device.multiprocessors / 2 + 1; }
 int64_t full_card_of_double_blocks(const Device& device) { return std::max(device.multiprocessors / 2, 1); }
 
@@ -33,7 +32,7 @@ TEST(FullCard, TakesLargeTilesWhateverTheCard) {
     }
 }
 
-// ---- Every kernel of forward, of every contract
+// ---- Every forward kernel of every contract
 
 class EachGpuKernel : public KernelTest {};
 
@@ -57,7 +56,7 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
 
 TEST_P(EachGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }
 
-// Several heads, some of which share one of K and V, and other numbers of keys than of queries.
+// Several heads, some of which share K and V, and a different number of keys than of queries.
 constexpr Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, int64_t queries, int64_t keys,
                              int64_t dim) {
     Problem problem(batches, queries, dim);
@@ -67,7 +66,7 @@ constexpr Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, i
     return problem;
 }
 
-// More keys than queries, fewer, one; every template size of every kernel, whole and in part.
+// More keys than queries, fewer, one; every template size of every kernel, full and partial.
 std::vector<Problem> problems() {
     std::vector<Problem> list;
     for (const int64_t dim : {32, 64, 128, 37, 100, 200})
@@ -132,7 +131,7 @@ TEST_P(EachGpuKernel, SanitizerStatistics) {
 
 INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels_that_do(kForward)), kernel_of_instance);
 
-// ---- Those of f32
+// ---- Kernels of f32
 
 class EachF32Kernel : public KernelTest {};
 
@@ -162,10 +161,10 @@ TEST_P(EachF32Kernel, NoticesScoresThatMoveTheReference) {
     for (const AttentionCase& test : cases) expect_reference_bytes(test);
 }
 
-// For compute-sanitizer (tests/gpu-check), whose tools take a thousand times as long: few and small, but ragged in N.
-// Every template size of every kernel, but for the large tiles (SanitizerLargeTiles), with whole and with partial
-// rows; two tiles of keys up to d = 200, two segments for whole rows up to d = 128 and partial ones of d = 7; scores
-// that move the reference, so that kernels without a maximum do their rows again.
+// For compute-sanitizer (tests/gpu-check), which is a thousand times slower: few small shapes, with ragged N. They
+// cover every template size of every kernel except the large tiles (SanitizerLargeTiles), with full and partial rows;
+// two tiles of keys up to d = 200, two segments for full rows up to d = 128 and partial rows of d = 7; and scores that
+// move the reference, so that kernels without a maximum compute their rows again.
 TEST_P(EachF32Kernel, SanitizerShapes) {
     for (const Problem& problem : std::vector<Problem>{{1, 1, 1},
                                                        {1, 66, 32},
@@ -180,12 +179,12 @@ TEST_P(EachF32Kernel, SanitizerShapes) {
     for (const int64_t dim : {32, 64, 128}) expect_reference_bytes({1, 33, dim}, CaseKind::brink, 3);
 }
 
-// All rows take one course, or each another.
+// All rows take one path, or each row takes another.
 TEST_P(EachF32Kernel, SanitizerMixedRows) {
     for (const int64_t dim : {32, 64, 128}) expect_reference_bytes(mixed_rows({2, 66, dim}, 4));
 }
 
-// The rungs from register_tiles on.
+// The kernels from register_tiles on.
 std::vector<Kernel> tile_kernels() {
     std::vector<Kernel> found;
     for (const Kernel& kernel : kernels_of(kF32))
@@ -199,7 +198,7 @@ TEST(TileKernels, AreInTheTable) {
 
 class EachTileKernel : public KernelTest {
 protected:
-    // The case has to be one for large tiles. Nothing where the card has too little shared memory for them.
+    // The case must be one that large tiles compute. Does nothing where the card has too little shared memory for them.
     void expect_reference_bytes_of_large_tiles(const AttentionCase& test) {
         const Device card = current_device();
         const size_t bytes = large_tile_bytes(test.problem.dim);
@@ -242,13 +241,13 @@ TEST_P(EachTileKernel, SanitizerLargeTiles) {
         expect_reference_bytes_of_large_tiles(reference_case({batches, 65, dim}, CaseKind::uniform, 3));
 }
 
-// The queue, as on a card with few multiprocessors, or on the card present with few rows: pieces that begin in the
-// middle of the keys, rows that come whole, fewer rows than blocks, blocks that find the queue empty.
+// The work queue, as on a card with few multiprocessors, or on the present card with few rows: pieces that begin in the
+// middle of the keys, undivided rows, fewer rows than blocks, blocks that find the queue empty.
 class DrawnTiles : public testing::Test {
 protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
 
-    // `queries`: of each unit, in a launch; the launches have the same scratch memory, one after the other.
+    // `queries`: of each unit, per launch; the launches use the same scratch memory, one after the other.
     void expect_reference_bytes(const AttentionCase& test, int multiprocessors,
                                 int64_t queries = std::numeric_limits<int32_t>::max()) {
         const Kernel& kernel = *find_kernel("drawn_tiles");
@@ -257,7 +256,7 @@ protected:
         const Plan plan = plan_of(kernel, test.problem, card);
         if (!plan.why_not.empty()) GTEST_SKIP() << plan.why_not;
         ASSERT_GT(plan.scratch_bytes, 0u) << test.name;
-        unsigned drawn = 0; // what the queue's counter says afterwards
+        unsigned drawn = 0; // the final value of the queue's counter
         const auto run = [&](Launch launch, cudaStream_t stream) {
             launch.device = card;
             for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
@@ -273,7 +272,7 @@ protected:
     }
 };
 
-// Beyond 32 columns 700 and 3 rows are cut into small blocks, the others into large ones.
+// Above 32 columns, 700 and 3 rows are cut into small blocks, the other numbers of rows into large ones.
 TEST_F(DrawnTiles, GiveTheReferenceBytes) {
     for (const int64_t dim : {32, 20, 64, 50, 128, 100})
         for (const Problem& problem :
@@ -284,8 +283,8 @@ TEST_F(DrawnTiles, GiveTheReferenceBytes) {
     expect_reference_bytes(reference_case({900, 3, 64}, CaseKind::uniform, 7), 3);
 }
 
-// Fewer rows than blocks, where it does not pay: asked for by its name it draws all the same. From one row of one key
-// to rows of many tiles, each in pieces that other blocks wait for.
+// Fewer rows than blocks, where the queue does not pay: the kernel draws all the same when it is asked for by name.
+// From one row of one key to rows of many tiles, each in pieces that other blocks wait for.
 TEST_F(DrawnTiles, GiveTheReferenceBytesOfFewRows) {
     const int multiprocessors = current_device().multiprocessors;
     for (const int64_t dim : {7, 32, 64, 128})
@@ -296,13 +295,13 @@ TEST_F(DrawnTiles, GiveTheReferenceBytesOfFewRows) {
         }
 }
 
-// Large blocks for the first slice, small ones for the second: they divide the scratch memory differently.
+// The first slice has large blocks, the second small ones: they divide the scratch memory differently.
 TEST_F(DrawnTiles, GiveTheReferenceBytesInSlices) {
     for (const int64_t dim : {20, 64, 128})
         expect_reference_bytes(reference_case({2, 1700, dim}, CaseKind::uniform, 7), 1, kQueryStep);
 }
 
-// Two launches that each fill the card, at once: whichever blocks start late, nobody waits for ever.
+// Two simultaneous launches, each of which fills the card: no block may wait forever, whichever blocks start late.
 TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
     constexpr int kLaunches = 2;
     const Device card = current_device();
@@ -319,7 +318,7 @@ TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
             streams[n] = make_stream();
             scratch[n] = make_scratch(plan.scratch_bytes);
         }
-        HW4_CUDA(cudaStreamSynchronize(stream)); // the input is there
+        HW4_CUDA(cudaStreamSynchronize(stream)); // wait for the input
         launch.problem = part;
         const auto skip = [&](Tensor& tensor) {
             if (tensor.data != nullptr) tensor.data = static_cast<float*>(tensor.data) + part.batches * tensor.batch;
@@ -335,7 +334,7 @@ TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
     EXPECT_TRUE(same_bytes(test.expected, attend(test, 0, run))) << test.name;
 }
 
-// With so many multiprocessors most rows come in pieces; 700 rows are cut into small blocks, 760 into large ones.
+// With this many multiprocessors most rows are divided; 700 rows are cut into small blocks, 760 into large ones.
 TEST_F(DrawnTiles, NoticeStraysInEveryPiece) {
     for (const auto& [dim, multiprocessors] : {std::pair{32, 1}, std::pair{64, 2}, std::pair{128, 4}})
         for (const int64_t n : {700, 760}) {

@@ -25,7 +25,7 @@ protected:
     size_t tile_keys() const { return has_two_digits() ? fixed16::kTileKeys : fixed::kTileKeys; }
 };
 
-// One tile, two, many; whole and ragged; more tiles than stages.
+// One tile, two, many; full and ragged; more tiles than stages.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
     for (const int64_t dim : {32, 64, 128})
         for (const int64_t tokens : {1, 63, 64, 65, 127, 128, 129, 192, 256, 257, 300, 320, 513, 897, 1024})
@@ -33,9 +33,9 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForEveryNumberOfTiles) {
                 expect_reference_bytes({1, tokens, dim}, kind, 5);
 }
 
-// With so many rows other blocks are taken than with few, and blocks go on with rows that others have begun: some after
-// whole jobs (1320 jobs for 396 blocks of an H200), some at once. At d = 50 as at 64, where whole rows may have a
-// kernel of their own.
+// Many rows select other blocks than few rows do, and blocks continue rows that other blocks have begun: some after
+// full jobs (1320 jobs for 396 blocks of an H200), some at once. d = 50 is tested as well as 64, where full rows may
+// have their own kernel.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     const int64_t multiprocessors = current_device().multiprocessors;
     for (const int64_t dim : {20, 64, 128})
@@ -51,8 +51,8 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     expect_reference_bytes({3 * multiprocessors / 4, 200, 100}, CaseKind::brink, 7);
 }
 
-// Sequences that are long enough for the groups of a multiprocessor to share a block (takes_joint, and its test): jobs
-// for two rounds and some more, the last of a batch with a group that has no rows.
+// Sequences long enough for the groups of a multiprocessor to share a block (takes_joint, and its test): jobs for two
+// rounds and some more; the last job of a batch has a group without rows.
 Problem joint_shape(int64_t batches, int64_t tokens, int64_t dim, int groups) {
     EXPECT_TRUE(fixed_point::takes_joint(batches, tokens, tokens, groups, current_device().multiprocessors));
     return {batches, tokens, dim};
@@ -64,7 +64,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes(joint64(), CaseKind::uniform, 8);
     expect_reference_bytes(joint32(), CaseKind::spread, 8);
     const int64_t multiprocessors = current_device().multiprocessors;
-    // Rows of all columns: the last job of two groups, and of one.
+    // Rows of all columns: the last job of two groups, and of one group.
     for (const int64_t dim : {32, 64})
         expect_reference_bytes(joint_shape(multiprocessors / 3 + 1, 700, dim, 3), CaseKind::uniform, 8);
     expect_reference_bytes(joint_shape(multiprocessors / 3 + 1, 1024, 64, 3), CaseKind::uniform, 8);
@@ -80,8 +80,8 @@ fixed_point::CardLaunch card_launch(const Problem& problem) {
             current_device().multiprocessors};
 }
 
-// More of them for each block than it knows at a time (kSlots of wgmma_whole.cuh): prepared beside, where the kernel
-// does that, and all before, since all look at one head.
+// More jobs per block than it tracks at a time (kSlots of wgmma_whole.cuh): the heads are prepared alongside, where the
+// kernel does that, and all in advance, because all jobs look at one head.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {
     constexpr int64_t kMostKnown = 24;
     const int64_t heads = (kMostKnown + 5) * current_device().multiprocessors;
@@ -101,7 +101,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {
     }
 }
 
-// Here the group without rows is the first of a batch; with fewer keys than queries, rows without keys come after it.
+// Here the group without rows is the first of a batch; with fewer keys than queries, rows without keys follow it.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequencesUnderTheMask) {
     const auto under_the_mask = [](Problem problem, int64_t more_keys) {
         problem.keys += more_keys;
@@ -114,10 +114,10 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequencesUnderTheMas
     expect_reference_bytes(under_the_mask(joint32(), 0), CaseKind::spread, 8);
 }
 
-// Of some batches all tiles count alike, and of others those of K or of V do not, or some scores are too fine, or far
-// from others: kernels have code for each.
+// In some batches all tiles count equally; in others the tiles of K or V do not, or some scores are too fine, or some
+// are far from the others. Kernels have code for each kind.
 AttentionCase all_kinds_of_batches(const Problem& problem, const Contract& contract, size_t tile_keys) {
-    EXPECT_GT(static_cast<size_t>(problem.keys), 4 * tile_keys); // four whole ones, and a part of another
+    EXPECT_GT(static_cast<size_t>(problem.keys), 4 * tile_keys); // four full tiles and part of another
     const auto row = static_cast<size_t>(problem.dim);
     const size_t tile = row * tile_keys;
     const auto numbers = static_cast<size_t>(problem.batch_output_floats());
@@ -135,17 +135,17 @@ AttentionCase all_kinds_of_batches(const Problem& problem, const Contract& contr
         case 2: scale(v + 2 * tile, tile, 3000.0f); break;
         case 3: scale(q, numbers, 0x1p-7f); break;
         case 4: scale(q + 100 * row, row, 0x1p-9f); break;
-        case 5: // the last tile, which is not whole
+        case 5: // the last tile, which is partial
             scale(k + whole, numbers - whole, 0.01f);
             scale(v + whole, numbers - whole, 0.01f);
             break;
-        case 6: // all scores of three tiles far below 0, all others far above: the rows' references rise there
+        case 6: // all scores of three tiles far below 0, all others far above: there the rows' references rise
             for (size_t i = 0; i < numbers; ++i) {
                 q[i] = std::fabs(q[i]);
                 k[i] = i < 3 * tile ? -std::fabs(k[i]) : std::fabs(k[i]);
             }
             break;
-        case 7: // rows of zeros, denormal ones, and such as are all of their largest number
+        case 7: // rows of zeros, rows of denormals, and rows that only have their largest number
             scale(q + 5 * row, row, 0.0f);
             scale(q + 6 * row, row, 0x1p-140f);
             std::fill_n(q + 7 * row, 2 * row, -3.0f);
@@ -159,18 +159,18 @@ AttentionCase all_kinds_of_batches(const Problem& problem, const Contract& contr
 
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
     const int64_t multiprocessors = current_device().multiprocessors;
-    static std::map<const Contract*, std::vector<AttentionCase>> tests; // once for all kernels of a contract
+    static std::map<const Contract*, std::vector<AttentionCase>> tests; // shared by all kernels of a contract
     std::vector<AttentionCase>& of_contract = tests[&contract()];
     if (of_contract.empty())
         for (const Problem& problem :
              {joint_shape(multiprocessors / 2 + 1, 700, 32, 4), joint_shape(multiprocessors / 2 + 1, 520, 64, 3),
-              joint_shape(5 * multiprocessors / 2, 520, 64, 3), // prepared beside, heads of every kind
+              joint_shape(5 * multiprocessors / 2, 520, 64, 3), // prepared alongside, heads of every kind
               Problem{multiprocessors / 2 + 1, static_cast<int64_t>(5 * tile_keys() + 10), 128}})
             of_contract.push_back(all_kinds_of_batches(problem, contract(), tile_keys()));
     for (const AttentionCase& test : of_contract) expect_reference_bytes(test);
 }
 
-// A part of each batch's queries after the other, as hw4 takes them of sequences that are larger than a slot.
+// Computes one part of each batch's queries after another, as hw4 does when a sequence is larger than a slot.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
     const int64_t multiprocessors = current_device().multiprocessors;
     Problem many{multiprocessors / 2, 2 * kQueryStep + 100, 64};
@@ -179,8 +179,8 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
         expect_reference_bytes(reference_case(problem, CaseKind::uniform, 9, contract()), in_query_steps(GetParam()));
 }
 
-// With d = 1 the factor of Q is above 1, and the largest numbers times it are beyond all floats; so are the largest
-// keys times 21/16.
+// With d = 1 the factor of Q is above 1, and the largest numbers times it overflow float32; so do the largest keys
+// times 21/16.
 TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
     constexpr float kMost = std::numeric_limits<float>::max();
     for (const int64_t dim : {1, 2})
@@ -200,7 +200,7 @@ TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
         }
 }
 
-// All digits at their ends, 127 and -128, in as many columns as there may be.
+// All digits at their limits, 127 and -128, in as many columns as possible.
 TEST_P(EachFixedGpuKernel, TakesTheLargestDigits) {
     for (const int64_t dim : {64, 128, 256}) {
         const Problem problem{1, 200, dim};
@@ -218,7 +218,7 @@ TEST_P(EachFixedGpuKernel, TakesTheLargestDigits) {
     }
 }
 
-// Scores of a row from close together, through where the smallest weights are no floats, to where scores have no
+// A row's scores lie close together, then so far apart that the smallest weights are not floats, up to scores without
 // fractions: kernels have code for each. (At d = 1 a factor of 5.6 is just near, and 1200 just far.)
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
     for (const int64_t dim : {1, 32, 60, 64, 128, 200})
@@ -234,8 +234,8 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesHoweverFarScoresLieApart) {
         }
 }
 
-// Rows of Q, and tiles of K and V, that are denormal, tiny, ordinary, zero and large, beside each other and by
-// themselves, and so are numbers of a row.
+// Rows of Q, and tiles of K and V, that are denormal, tiny, ordinary, zero and large, mixed and separate; the numbers
+// within a row are mixed in the same way.
 TEST_P(EachFixedGpuKernel, TakesAnyMagnitudes) {
     for (const int64_t dim : {1, 2, 3, 32, 64, 100, 128, 256})
         for (const bool mixed : {true, false}) {
@@ -258,7 +258,7 @@ TEST_P(EachFixedGpuKernel, TakesAnyMagnitudes) {
         }
 }
 
-// One launch after the other in the same memory, each with other numbers, and nothing in between.
+// One launch after another in the same memory, each with other numbers, without clearing it.
 TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
     for (const int64_t dim : {32, 64, 128}) {
         const AttentionCase tests[] = {{{40, 200, dim}, CaseKind::uniform, 1, contract()},
@@ -292,8 +292,8 @@ TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
     }
 }
 
-// For compute-sanitizer (tests/gpu-check): every template size, tiles whole and ragged, more of them than stages,
-// scores near each other and far apart.
+// For compute-sanitizer (tests/gpu-check): every template size, full and ragged tiles, more tiles than stages, scores
+// near each other and far apart.
 TEST_P(EachFixedGpuKernel, SanitizerShapes) {
     for (const int64_t dim : {32, 64, 128, 200}) {
         expect_reference_bytes({1, 65, dim}, CaseKind::uniform, 3);
@@ -304,8 +304,8 @@ TEST_P(EachFixedGpuKernel, SanitizerShapes) {
     expect_reference_bytes({2, 330, 64}, CaseKind::uniform, 3);
 }
 
-// The blocks of a full card, some of which go on with rows that others have begun. By themselves, and no larger than
-// that needs, for the sanitizers' time.
+// The blocks of a full card, some of which continue rows that others have begun. Separate tests of the least size, to
+// save the sanitizers' time.
 TEST_P(EachFixedGpuKernel, SanitizerFullCard64) {
     expect_reference_bytes({5 * current_device().multiprocessors / 4, 130, 50}, CaseKind::uniform, 3);
 }
@@ -316,22 +316,22 @@ TEST_P(EachFixedGpuKernel, SanitizerFullCard128) {
     expect_reference_bytes({3 * current_device().multiprocessors / 4, 130, 100}, CaseKind::uniform, 3);
 }
 
-// Rows of all columns, two jobs of each head.
+// Rows of all columns, two jobs per head.
 TEST_P(EachFixedGpuKernel, SanitizerWhole64) {
     const Problem problem{2 * current_device().multiprocessors / 3 + 1, 200, 64};
     EXPECT_TRUE(fixed_point::CardPlan::before(card_launch(problem)));
     expect_reference_bytes(problem, CaseKind::uniform, 3);
 }
 
-// Groups of a block that share their tiles.
+// Groups of a block that share its tiles.
 TEST_P(EachFixedGpuKernel, SanitizerJoint64) { expect_reference_bytes(joint64(), CaseKind::uniform, 3); }
 TEST_P(EachFixedGpuKernel, SanitizerJoint32) { expect_reference_bytes(joint32(), CaseKind::uniform, 3); }
 
 INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed)), kernel_of_instance);
 INSTANTIATE_TEST_SUITE_P(Fixed16, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed16)), kernel_of_instance);
 
-// The kernels that take the card's own instruction have been compared with the reference in what they do only if so.
-// Hopper's gives the table: if it were not found to, all else would pass with table_pairs in the place of wgmma_pairs.
+// The tests above cover the code for the card's own instruction only where the kernels use it. Hopper's instruction
+// follows the table: if the kernels did not see that, all tests would pass with table_pairs instead of wgmma_pairs.
 TEST(CardPowers, FollowTheTable) {
     HW4_SKIP_WITHOUT_GPU();
     const bool follows = card_follows_table();

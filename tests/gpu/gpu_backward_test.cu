@@ -1,5 +1,5 @@
-// Every kernel of backward, byte for byte the contract's reference: whatever the shape, the values, the mask and the
-// heads, with as little scratch memory as it needs and with more, and whoever has computed forward.
+// Every backward kernel must have the bytes of the contract's reference for every shape, value, mask and number of
+// heads, with the least scratch memory and with more, and whether forward is given or not.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -18,17 +18,17 @@ Problem square(int64_t batches, int64_t tokens, int64_t dim, Mask mask = Mask::n
     return backward_of({batches, 1, 1, tokens, tokens, dim}, mask);
 }
 
-constexpr int64_t kDims[] = {1, 20, 32, 33, 64, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
+constexpr int64_t kDims[] = {1, 20, 32, 33, 64, 100, 128, 200, 256}; // every row size of the kernels, full and partial
 
-// The least, all that makes the launch faster, and something between them that is a multiple of nothing.
+// The least size, the size that makes the launch fastest, and an odd size between them.
 std::vector<size_t> scratch_sizes(const Plan& plan) {
     if (plan.most_scratch <= plan.scratch_bytes) return {plan.scratch_bytes};
     return {plan.scratch_bytes, plan.scratch_bytes + (plan.most_scratch - plan.scratch_bytes) / 3 + 1,
             plan.most_scratch};
 }
 
-// A launch of the kernel for which forward was done before, its O in rows of another distance. before(launch, stream)
-// is called when O is there.
+// A launch of the kernel with the results of forward given, whose O has another row stride. before(launch, stream) is
+// called once O is there.
 template <class Before>
 auto with_forward_given(const Kernel& kernel, Before before) {
     return [&kernel, before](Launch launch, cudaStream_t stream) {
@@ -72,7 +72,7 @@ protected:
         if (plan(problem).why_not.empty()) expect_with_any_scratch(reference_case(problem, values, 5));
     }
 
-    // Of a part's rows nothing else is known to the kernel.
+    // The kernel gets only the rows of the part.
     void expect_reference_rows(const AttentionCase& test, const CasePart& part) {
         const Problem& own = part.problem;
         if (!plan(test.problem).why_not.empty()) return;
@@ -105,7 +105,7 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytes) {
                 expect_reference_bytes(square(n < 100 ? 3 : 1, n, dim, mask));
 }
 
-// Segments and groups that are whole, one row short and one row more.
+// Full segments and groups, and one row fewer and one more.
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAroundGroups) {
     for (const Mask mask : kEveryMask) {
         for (const int64_t n : {1023, 1024, 1025, 2049}) expect_reference_bytes(square(1, n, 8, mask));
@@ -113,11 +113,11 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAroundGroups) {
         expect_reference_bytes(square(1, 1100, 128, mask));
         expect_reference_bytes(backward_of({1, 2, 1, 1100, 2100, 5}, mask));
         expect_reference_bytes(backward_of({1, 2, 1, 2100, 1100, 5}, mask));
-        expect_reference_bytes(backward_of({1, 1, 1, 2500, 300, 8}, mask)); // under the mask a slab sees no key
+        expect_reference_bytes(backward_of({1, 1, 1, 2500, 300, 8}, mask)); // with the mask, a slab sees no key
     }
 }
 
-// Rows that see no key and keys that no row sees among them.
+// Some rows see no key, and some keys are seen by no row.
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhereOneLengthIsLonger) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : kDims)
@@ -137,8 +137,8 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOfHeadsThatShareKeys) {
                 expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread);
 }
 
-// References that move, rows that stray, scores beyond 2^21, denormals, equal scores, gradients that are zero, tiny and
-// as large as may be.
+// References that move, rows that stray, scores beyond 2^21, denormals, equal scores, and gradients that are zero, tiny
+// and at their limit.
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOnValuesOfEveryKind) {
     std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
     for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
@@ -150,7 +150,7 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOnValuesOfEveryKind) {
                 expect_reference_bytes(backward_of({1, 2, 1, 150, 153, dim}, mask), values);
 }
 
-// Rows that stray where others of their block do not, at keys that they see and at such as they do not.
+// Rows that stray while others of their block do not, at keys that they see and at keys that they do not see.
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOnMixedRows) {
     static std::vector<AttentionCase> cases; // the same for every kernel
     if (cases.empty())
@@ -173,7 +173,7 @@ TEST_P(EachGpuBackwardKernel, TakesEachOperandWhereItIs) {
             }
 }
 
-// Many units, and as many as there are blocks of a large card.
+// Many units, and as many as a large card has blocks.
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     const int64_t batches = current_device().multiprocessors / 4;
     for (const Mask mask : kEveryMask) {
@@ -184,8 +184,8 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     }
 }
 
-// So small a card that these problems make a lot of work for it: long pieces of rows, totals that stay where the result
-// will be. And those with less shared memory.
+// So small a card that these problems keep it busy: long pieces of rows, totals that stay where the result will be. And
+// cards with less shared memory.
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAsOnOtherCards) {
     for (const size_t shared_bytes : {current_device().shared_bytes, size_t{99} << 10, size_t{163} << 10})
         for (const Mask mask : kEveryMask)
@@ -206,8 +206,8 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAsOnOtherCards) {
             }
 }
 
-// As ranks share them: rows of dQ, blocks of dK and dV. Rows that see no key, groups of rows that see none of a block,
-// heads that share keys.
+// The parts that ranks compute: rows of dQ, blocks of dK and dV. Some rows see no key, some groups of rows see no key
+// of a block, and some heads share keys.
 TEST_P(EachGpuBackwardKernel, GivesSomeOfTheGradients) {
     for (const Mask mask : kEveryMask)
         for (const BackwardSizes& sizes :
@@ -238,7 +238,7 @@ CasePart all_queries(const Problem& whole) {
     return part;
 }
 
-// Wherever they begin and end.
+// Blocks of keys may begin and end anywhere.
 TEST_P(EachGpuBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : {37, 64}) {
@@ -257,7 +257,7 @@ TEST_P(EachGpuBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
         }
 }
 
-// In rounds of some heads, and of some rows of one.
+// In rounds of several heads, and of several rows of one head.
 TEST_P(EachGpuBackwardKernel, GivesDqAloneOfEveryHead) {
     for (const Mask mask : kEveryMask)
         for (const BackwardSizes& sizes : {BackwardSizes{1, 4, 2, 130, 150, 64}, BackwardSizes{1, 2, 2, 1200, 99, 8},
@@ -267,7 +267,7 @@ TEST_P(EachGpuBackwardKernel, GivesDqAloneOfEveryHead) {
         }
 }
 
-// Whoever has computed forward.
+// Forward was computed before the launch.
 TEST_P(EachGpuBackwardKernel, GivesTheSameBytesWhereForwardIsGiven) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : kDims)
@@ -281,7 +281,7 @@ TEST_P(EachGpuBackwardKernel, GivesTheSameBytesWhereForwardIsGiven) {
             }
 }
 
-// The O that is given is the one that D is made of.
+// D is computed from the O that is given.
 TEST_P(EachGpuBackwardKernel, DoesNotComputeForwardWhereItIsGiven) {
     const AttentionCase& test = reference_case(square(1, 70, 64), CaseKind::uniform, 5);
     const Plan needs = plan(test.problem);
@@ -345,7 +345,7 @@ TEST_P(EachGpuBackwardKernel, SanitizerParts) {
     }
 }
 
-// Two groups of rows, two of keys: as few pairs as that takes.
+// Two groups of rows and two of keys: the fewest pairs with both.
 TEST_P(EachGpuBackwardKernel, SanitizerGroups) {
     for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 1030, 2, 2}, BackwardSizes{1, 1, 1, 2, 1030, 2}})
         expect_reference_bytes(backward_of(sizes), CaseKind::brink);

@@ -1,4 +1,4 @@
-// One GPU engine for case after case.
+// One GPU engine computes case after case.
 #include <gtest/gtest.h>
 
 #include <initializer_list>
@@ -25,7 +25,7 @@ protected:
         return bytes;
     }
 
-    // In a file with such elements.
+    // Adds a case whose file has such elements.
     void add(const AttentionCase& test, Element element = Element::float32) {
         const std::string name = folder_ / std::to_string(names_.size());
         Problem problem = test.problem;
@@ -35,7 +35,7 @@ protected:
         names_.push_back({name + ".in", name + ".out"});
         expected_.push_back(stored(element, test.expected));
     }
-    // Of numbers that the element has.
+    // Adds a case of numbers that the element can represent.
     void add_stored(const Problem& problem, Element element, const Contract& contract) {
         const size_t count = problem.batch_input_floats();
         const auto fill = [&](float* qkv, int64_t batch) {
@@ -44,7 +44,7 @@ protected:
         };
         add(AttentionCase::filled(problem, name_of(element), fill, contract), element);
     }
-    // Larger and smaller by turns; of many chunks and of one; of another d, which changes where everything lies.
+    // Alternates larger and smaller cases, of many chunks and of one; another d changes the layout of all buffers.
     void add_shapes(const Contract& contract) {
         for (const Problem& problem :
              {Problem{9, 133, 64}, Problem{1, 1, 1}, Problem{50, 256, 128}, Problem{3, 70, 37}, Problem{300, 128, 32},
@@ -52,7 +52,7 @@ protected:
             add(reference_case(problem, CaseKind::uniform, 9, contract));
     }
 
-    // How each case ended; the output of those that did not fail is right.
+    // Returns how each case ended; checks the output of every case that did not fail.
     std::vector<Failure> run(const EngineOptions& options, Timeline* timeline = nullptr) {
         hw4::test::ListedCases cases(names_, interrupts_);
         const StagingLimits limits;
@@ -69,7 +69,7 @@ protected:
         return cases.ends;
     }
 
-    // Both ways of copying, each number of streams and each size of chunks.
+    // Tries both ways of copying, each number of streams and each chunk size.
     void expect_no_failure(const Contract& contract, std::initializer_list<int> streams,
                            std::initializer_list<int64_t> chunks) {
         for (const Copies copies : {Copies::two_d, Copies::linear})
@@ -101,7 +101,7 @@ TEST_F(GpuCases, GiveTheReferenceBytesOneAfterTheOther) {
     }
 }
 
-// What a slot holds, and whether floats are beside it, changes from case to case.
+// The content of a slot, and whether floats are beside it, changes from case to case.
 TEST_F(GpuCases, MayBeStoredInOtherElementsByTurns) {
     HW4_SKIP_WITHOUT_GPU();
     for (const Contract* contract : {&kF32, &kFixed16}) {
@@ -129,7 +129,7 @@ TEST_F(GpuCases, MayBeCutIntoSlices) {
     EXPECT_EQ(summarise(timeline.spans())[Stage::copy_in].bytes, copied_in);
 }
 
-// In its last chunk, while others are computed and fetched; with the times of kernels whose output is not.
+// A case fails in its last chunk, while others are computed and fetched; its last kernels' times have no output.
 TEST_F(GpuCases, OneMayFailInItsMiddle) {
     HW4_SKIP_WITHOUT_GPU();
     AttentionCase bad({275, 128, 64}, CaseKind::uniform, 9);
@@ -150,7 +150,7 @@ TEST_F(GpuCases, OneMayFailInItsMiddle) {
     }
 }
 
-// Small enough for compute-sanitizer (tests/gpu-check): slots that are taken over, and slots that move.
+// Small enough for compute-sanitizer (tests/gpu-check): slots that are reused, and slots that move.
 TEST_F(GpuCases, SanitizerRun) {
     HW4_SKIP_WITHOUT_GPU();
     for (const Problem& problem : {Problem{5, 33, 64}, Problem{2, 40, 37}, Problem{3, 133, 64}, Problem{1, 5, 8}})

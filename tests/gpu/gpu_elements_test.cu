@@ -1,5 +1,5 @@
-// Files of every kind of numbers, by the GPU engine, in padded and in packed rows: what it gives is what it gives for
-// the same numbers as float32 in padded rows, rounded; and it copies no more than the files have. And the kernel that
+// Files of every element type through the GPU engine, in padded and in packed rows: the output is that of the same
+// numbers as float32 in padded rows, rounded; and the engine copies no more than the files have. Also the kernel that
 // converts rows.
 #include <gtest/gtest.h>
 
@@ -32,8 +32,8 @@ protected:
         return bytes;
     }
 
-    // The numbers of a file with such elements, which are of the type in either case; and of that of logsumexps, where
-    // there is one.
+    // The output files for an input of such elements, whose values fit the narrow type even when stored as float32.
+    // `lse` is empty where there are no logsumexps.
     struct Outputs {
         std::string rows;
         std::string lse;
@@ -55,14 +55,14 @@ protected:
         return {read_file(folder_ / "a.out"), has_lse ? read_file(folder_ / "a.lse") : ""};
     }
 
-    // Rounded as the files of the type are.
+    // Rounds floats to the file's element type.
     static std::string rounded(const std::string& floats) {
         std::vector<float> values(floats.size() / sizeof(float));
         std::memcpy(values.data(), floats.data(), floats.size());
         return stored(GetParam(), values);
     }
 
-    // Nothing where the kernel cannot take the problem, or the contract not the type.
+    // Does nothing where the kernel cannot take the problem, or the contract cannot take the type.
     void expect_the_same(const Problem& problem, const KernelInfo& kernel, EngineOptions options) {
         Problem narrow_problem = problem;
         narrow_problem.element = GetParam();
@@ -86,7 +86,7 @@ protected:
     hw4::test::TemporaryFolder folder_;
 };
 
-// A single row, in the smallest of slots, and chunks of two batches, the last one short.
+// A single row, in the smallest of slots; and chunks of two batches with a short last chunk.
 TEST_P(StoredElementOnGpu, IsTakenByEveryKernel) {
     for (const KernelInfo& kernel : kernel_list())
         for (const Copies copies : {Copies::two_d, Copies::linear})
@@ -102,7 +102,7 @@ TEST_P(StoredElementOnGpu, IsTakenByEveryKernel) {
 }
 
 // Three slices of a batch on two streams, the last one short; the third batch comes into a slot whose slices were
-// computed in both.
+// computed in both streams.
 TEST_P(StoredElementOnGpu, IsTakenInSlices) {
     for (const KernelInfo& kernel : kernel_list())
         for (const int64_t dim : {64, 37}) {
@@ -116,7 +116,7 @@ TEST_P(StoredElementOnGpu, IsTakenInSlices) {
     EXPECT_GT(compared_, 0);
 }
 
-// For compute-sanitizer (tests/gpu-check): under f32, whose kernels take floats, rows are converted.
+// For compute-sanitizer (tests/gpu-check): under f32 the kernels take floats, so rows are converted.
 TEST_P(StoredElementOnGpu, SanitizerShapes) {
     for (const int64_t dim : {1, 33, 64})
         for (const Problem& problem : {Problem{1, 1, dim}, Problem{3, 1, dim}})
@@ -136,8 +136,8 @@ TEST_P(StoredElementOnGpu, SanitizerShapes) {
 INSTANTIATE_TEST_SUITE_P(Types, StoredElementOnGpu, testing::ValuesIn(kEveryElement),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
-// Rows of several heads, further apart than their columns, in memory that ends where they do, as rows of another
-// element with zeros after the last column.
+// Converts rows of several heads, padded beyond their columns, in memory that ends where they end, to rows of another
+// element type with zeros after the last column.
 using Elements = std::tuple<Element, Element>;
 class ConvertRows : public testing::TestWithParam<Elements> {
 protected:
@@ -146,7 +146,7 @@ protected:
     static Element from() { return std::get<0>(GetParam()); }
     static Element to() { return std::get<1>(GetParam()); }
 
-    // Heads of `rows` rows, each row so many elements after the last.
+    // Stores heads of `rows` rows, with this many elements of padding after each row.
     static std::vector<unsigned char> stored(Element element, const std::vector<float>& values, int64_t dim,
                                              int64_t columns, int64_t row) {
         const size_t size = bytes_of(element);
@@ -184,7 +184,7 @@ protected:
     }
 };
 
-// One row, some of a block's, and several blocks'. For compute-sanitizer too, which sees what is beyond an end.
+// One row, part of a block, and several blocks. Also for compute-sanitizer, which notices access beyond an end.
 TEST_P(ConvertRows, SanitizerShapes) {
     HW4_SKIP_WITHOUT_GPU();
     for (const int64_t rows : {1, 8, 9, 200})

@@ -26,7 +26,7 @@ std::string case_bytes(const AttentionCase& test) {
     return hw4::test::bytes_of(header.data(), header.size()) + hw4::test::bytes_of(test.qkv.data(), test.qkv.size());
 }
 
-// The case from file to file gives the reference's bytes.
+// Computes the case from file to file and compares with the reference's bytes.
 EngineFacts run_file(const hw4::test::TemporaryFolder& folder, const AttentionCase& test, const EngineOptions& options,
                      const std::string& what = "") {
     hw4::test::write_file(folder / "a.in", case_bytes(test));
@@ -58,16 +58,16 @@ EngineOptions options_of(const Contract& contract, const std::string& kernel, in
     return options;
 }
 
-// Three slices of a batch on two streams, the last one short, by every kernel of forward; the third batch comes into a
-// slot whose slices were computed in both.
+// Three slices of a batch on two streams, the last one short, in every forward kernel; the third batch comes into a
+// slot whose slices were computed in both streams.
 TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
     for (const int64_t dim : {64, 37}) {
         for (const KernelInfo& kernel : kernel_list()) {
-            if (kernel.under->compared != Compared::bytes) continue; // half precision's has tests of its own
+            if (kernel.under->compared != Compared::bytes) continue; // half precision has its own tests
             const AttentionCase& test = reference_case({3, 2500, dim}, CaseKind::uniform, 9, *kernel.under);
-            if (!unsupported_reason(test.problem, kernel.name, *kernel.under).empty()) continue; // of backward, too
+            if (!unsupported_reason(test.problem, kernel.name, *kernel.under).empty()) continue; // also backward
             EngineOptions options = options_of(*kernel.under, kernel.name, 2, 1);
             options.queries_at_once = 1000; // rounded up to 1024
             EXPECT_EQ(run_file(folder, test, options, kernel.name).queries_at_once, 1024);
@@ -75,8 +75,8 @@ TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     }
 }
 
-// In chunks and streams of any number, with as much scratch memory as makes kernels faster, with some, and with none
-// beyond what they need.
+// Any number of chunks and streams; with the scratch memory that makes kernels fastest, with some of it, and with only
+// the least.
 TEST(GpuEngine, GivesTheReferenceBytesOfBackward) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
@@ -95,8 +95,8 @@ TEST(GpuEngine, GivesTheReferenceBytesOfBackward) {
     }
 }
 
-// With the logsumexps of all rows: chunks whose slots are used again, packed rows whose statistics start anywhere, and
-// slices of a batch.
+// The logsumexps of all rows: chunks that reuse slots, packed rows whose statistics start anywhere, and slices of a
+// batch.
 TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
@@ -156,7 +156,7 @@ size_t free_device_bytes() {
     return free_bytes;
 }
 
-// Another process may free GPU memory at any time, so runs are compared with what was free before or after them.
+// Another process may free GPU memory at any time, so each run is compared with the free memory before or after it.
 TEST(GpuEngine, MakesDoWithLittleMemory) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;
@@ -168,7 +168,7 @@ TEST(GpuEngine, MakesDoWithLittleMemory) {
     EngineFacts usual[2];
     for (int i = 0; i < 2; ++i) usual[i] = run_file(folder, tests[i], {});
 
-    // Less than either takes, and more than the least: 29 MB, streams, and what CUDA rounds up. Given back at the end.
+    // Less than either takes, and more than the least: 29 MB, streams, and CUDA's rounding. Freed at the end.
     const Scratch taken = make_scratch(free_device_bytes() - (size_t{38} << 20));
     for (int i = 0; i < 2; ++i) {
         const size_t before = free_device_bytes();

@@ -58,7 +58,7 @@ TEST(PitchedMatrixTest, CopiesRowsBothWays) {
             std::vector<float> out(rows * columns);
             const Pinned in_place = pin(in.data(), in.size() * sizeof(float));
             std::iota(in.begin(), in.end(), 1.0f);
-            // The later rows first.
+            // Copies the later rows first.
             matrix.copy_in(in.data() + 20 * columns, rows - 20, stream.get(), 20);
             matrix.copy_in(in.data(), 20, stream.get());
             matrix.copy_out(out.data(), 30, stream.get());

@@ -1,4 +1,4 @@
-// The properties of attention, of every GPU kernel.
+// The properties of attention for every GPU kernel.
 #include "src/gpu/engine.h"
 #include "tests/support/file_to_file.h"
 #include "tests/support/gpu_subjects.h"
@@ -15,7 +15,7 @@ INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::gpu_s
 INSTANTIATE_TEST_SUITE_P(GpuFixed16, FixedProperties, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may have no kernel of the contract
 
-// However a run is cut into chunks, streams and pieces, and whichever way its rows are copied.
+// Any number of chunks, streams and pieces, and either way of copying rows.
 TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {
     HW4_SKIP_WITHOUT_GPU();
     constexpr StagingLimits kLimits[] = {{1, 1, 80, 160}, {3, 2, 4096, 3 * 4096}, {}};

@@ -1,4 +1,4 @@
-// Several ranks in one process that share the card.
+// Several ranks in one process share the card.
 #include <gtest/gtest.h>
 
 #include "src/commands/run.h"
@@ -19,7 +19,7 @@ protected:
         options_.json = folder_ / "a.json";
     }
 
-    // On the cards in turn, as processes of one machine are.
+    // The ranks use the cards in turn, like the processes of one machine.
     void run(int count) {
         testing::internal::CaptureStdout();
         on_thread_ranks(count, [&](Ranks& ranks) {
@@ -39,10 +39,10 @@ protected:
             << contract.name << " " << whole.name << " on " << count;
     }
 
-    // Of the ranks, "" where one had nothing to do.
+    // Returns the ranks' devices, "" for a rank without work.
     std::vector<std::string> devices() {
         const std::vector<std::string> list = test::json_values(test::read_file(folder_ / "a.json"), "device");
-        return {list.begin() + 1, list.end()}; // after the one of the whole
+        return {list.begin() + 1, list.end()}; // without the first entry, which is for the whole run
     }
 
     test::TemporaryFolder folder_;
@@ -64,7 +64,7 @@ TEST_F(GpuRanks, AllComputeOnTheCard) {
     EXPECT_EQ(devices(), std::vector<std::string>(3, "gpu"));
 }
 
-// One key-value head: some give rows of dQ, the others blocks of dK and dV.
+// One key-value head: some ranks compute rows of dQ, the others blocks of dK and dV.
 TEST_F(GpuRanks, ShareTheGradientsOfAHead) {
     HW4_SKIP_WITHOUT_GPU();
     for (const Mask mask : kEveryMask)
@@ -76,7 +76,7 @@ TEST_F(GpuRanks, ShareTheGradientsOfAHead) {
             }
 }
 
-// Of half precision they give all gradients of a head or none.
+// In half precision a rank computes all gradients of a head or none.
 TEST_F(GpuRanks, DoNotCutTheGradientsOfHalfPrecision) {
     HW4_SKIP_WITHOUT_GPU();
     const AttentionCase& whole = reference_case(backward_of({1, 1, 1, 300, 300, 64}), CaseKind::uniform, 3);

@@ -1,4 +1,4 @@
-// Every kernel as a node of a CUDA graph: a launch only puts work into its stream, and a replay gives the same bytes.
+// Every kernel as a node of a CUDA graph: a launch only enqueues work, and a replay gives the same bytes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -59,7 +59,7 @@ TEST_P(CapturedKernel, GivesTheSameBytesInAReplay) {
     HW4_CUDA(cudaStreamSynchronize(stream.get()));
     const std::vector<unsigned char> wanted = bytes_in(out, problem.stored_output_bytes());
 
-    // The mode in which every call that waits or allocates, on any thread, fails.
+    // In this mode every call that waits or allocates fails, on any thread.
     HW4_CUDA(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal));
     kernel.launch(launch, stream.get());
     cudaGraph_t captured = nullptr;
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Every, CapturedKernel,
                                     name_of(std::get<1>(instance.param));
                          });
 
-// What a kernel cannot read four or eight elements at a time is refused, not computed wrong.
+// The launch refuses a tensor that a kernel cannot read four or eight elements at a time.
 TEST(LaunchOfAKernel, RefusesTensorsThatAreNotAligned) {
     const auto refusal = [](const char* name, Element element, const void* in, size_t row) {
         Problem problem{1, 8, 64};

@@ -1,5 +1,5 @@
-// The kernels of bf16 and fp16, forward and backward: as near to float64 as their arithmetic allows, and the bytes of a
-// row, or of a head's gradients, always the same.
+// The kernels of bf16 and fp16, forward and backward: as close to float64 as their arithmetic allows, and always the
+// same bytes for a row or for a head's gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ protected:
 
     template <class Run>
     std::vector<float> attend(const Problem& problem, const std::vector<float>& values, const Run& run) const {
-        // Backward: all of scratch memory is written for initcheck too, which does not see what the copy engine writes.
+        // Backward: this writes all scratch memory for initcheck too, which does not see writes of the copy engine.
         const auto launch = [&](const Launch& asked, cudaStream_t stream) {
             if (is_backward()) HW4_CUDA(cudaMemsetAsync(asked.scratch, 0xff, asked.scratch_bytes, stream));
             run(asked, stream);
@@ -49,7 +49,7 @@ protected:
     std::vector<float> attend(const Problem& problem, const std::vector<float>& values) const {
         return attend(problem, values, launcher_of(GetParam()));
     }
-    // Nothing where the kernel cannot take the problem.
+    // Does nothing where the kernel cannot take the problem.
     void expect_within_bound(const Problem& problem, const std::vector<float>& values) const {
         if (!plan(problem).why_not.empty()) return;
         const std::vector<float> out = attend(problem, values);
@@ -86,7 +86,7 @@ protected:
     }
 };
 
-constexpr int64_t kDims[] = {1, 8, 33, 64, 96, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
+constexpr int64_t kDims[] = {1, 8, 33, 64, 96, 100, 128, 200, 256}; // every row size of the kernels, full and partial
 
 TEST_P(HalfKernel, IsWithinTheBound) {
     std::vector<int64_t> lengths = {1, 63, 65, 128, 193};
@@ -98,7 +98,7 @@ TEST_P(HalfKernel, IsWithinTheBound) {
     }
 }
 
-// The diagonal in every place of a tile, rows that see no key, keys that no row sees, and blocks of them.
+// The diagonal at every place of a tile, rows that see no key, keys that no row sees, and blocks of such keys.
 TEST_P(HalfKernel, IsWithinTheBoundWhereOneLengthIsLonger) {
     std::vector<int64_t> lengths = {1, 193};
     if (test::soaks()) lengths.push_back(70);
@@ -122,8 +122,8 @@ TEST_P(HalfKernel, IsWithinTheBoundOfManyBatches) {
         expect_within_bound(problem);
 }
 
-// More tiles than stages, blocks of keys that wait for others; of forward more jobs than blocks, long and short ones,
-// of which some rows are looked at.
+// More tiles than stages, and blocks of keys that wait for others; in forward also more jobs than blocks, long and
+// short jobs, of which some rows are compared.
 TEST_P(HalfKernel, IsWithinTheBoundWhenTheCardIsFull) {
     for (const int64_t dim : {64, 128})
         expect_within_bound_of_each_mask(is_backward() ? with_heads(causal_problem(700, 700, dim), 1, 2, 1)
@@ -172,7 +172,7 @@ TEST_P(HalfKernel, GivesABatchAmongOthersTheSameBytes) {
         }
 }
 
-// Whichever block takes a job, and whichever waits for another: 25 times for each mask and size.
+// Any block may take a job or wait for another block: 25 runs for each mask and size.
 TEST_P(HalfKernel, GivesTheSameBytesAHundredTimes) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : {64, 128}) {
@@ -184,7 +184,7 @@ TEST_P(HalfKernel, GivesTheSameBytesAHundredTimes) {
         }
 }
 
-// As on cards with fewer: of backward fewer than there are blocks that add to one sum.
+// As on cards with fewer multiprocessors; in backward fewer than the blocks that add to one sum.
 TEST_P(HalfKernel, GivesTheSameBytesOnFewerMultiprocessors) {
     for (const Mask mask : kEveryMask) {
         Problem problem = own(with_heads(causal_problem(1500, 1500, 64), 1, 4, 2));
@@ -224,18 +224,18 @@ INSTANTIATE_TEST_SUITE_P(Every, HalfKernel, testing::ValuesIn(half_kernels({&kFo
 
 class HalfBackwardKernel : public HalfKernel {};
 
-// Scores so far from 0 that they have an origin taken from them: what is added to all of a row's changes nothing.
+// Scores so far from 0 that the kernel subtracts an origin: a constant added to all scores of a row changes nothing.
 TEST_P(HalfBackwardKernel, IsFiniteWhereScoresAreFar) {
     for (const int64_t dim : {33, 64, 128}) {
         const Problem problem = own(causal_problem(200, 200, dim));
         std::vector<float> near = values_of(problem);
         for (int64_t row = 0; row < 400; ++row) near[static_cast<size_t>(row * dim)] = row < 200 ? 0.0f : 128.0f;
         std::vector<float> far = near;
-        for (int64_t row = 0; row < 200; row += 3) far[static_cast<size_t>(row * dim)] = 256.0f; // of Q
+        for (int64_t row = 0; row < 200; row += 3) far[static_cast<size_t>(row * dim)] = 256.0f; // in Q
         const auto columns = static_cast<size_t>(dim);
         const std::vector<float> wanted = attend(problem, near);
         const std::vector<float> got = attend(problem, far);
-        for (size_t row = 0; row < 200; ++row) // of dQ: those that are not far do not notice
+        for (size_t row = 0; row < 200; ++row) // in dQ: the near rows must not change
             if (row % 3 != 0)
                 EXPECT_TRUE(std::equal(wanted.begin() + static_cast<int64_t>(row * columns),
                                        wanted.begin() + static_cast<int64_t>((row + 1) * columns),
@@ -251,14 +251,14 @@ INSTANTIATE_TEST_SUITE_P(Every, HalfBackwardKernel, testing::ValuesIn(half_kerne
 
 class HalfForwardKernel : public HalfKernel {};
 
-// Scores so far from one another that a row is the value of its largest, wherever that is.
+// Scores so far apart that a row is the value of its largest score, wherever that score is.
 TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfHugeScores) {
     constexpr int64_t kKeys = 200;
     const std::vector<int> powers =
         element() == Element::fp16 ? std::vector<int>{16, 20, 23} : std::vector<int>{16, 24, 30, 60, 110};
     for (const int64_t dim : {1, 33, 64, 128})
         for (const int power : powers)
-            for (const int64_t order : {1, 7, 199}) // of scores: rising, mixed, falling
+            for (const int64_t order : {1, 7, 199}) // of the scores: rising, mixed, falling
                 for (const bool negative : {false, true}) {
                     Problem problem(1, 130, dim);
                     problem.keys = kKeys;
@@ -279,8 +279,8 @@ TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfHugeScores) {
                 }
 }
 
-// Scores that are neighbours among the floats, which are the same when they are scaled: the row is still the value of
-// the largest, and no weight is infinite.
+// Scores that are adjacent floats and equal after scaling: the row is still the value of the largest score, and no
+// weight is infinite.
 TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfNeighbouringScores) {
     constexpr int64_t kKeys = 200;
     for (const int64_t dim : {33, 64, 128})
@@ -307,7 +307,7 @@ TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfNeighbouringScores) {
             }
 }
 
-// Rows whose scores are all far from 0 are those of what is added to that, and rows beside them do not notice.
+// Rows whose scores are all far from 0 equal rows whose scores are shifted near 0; rows beside them do not change.
 TEST_P(HalfForwardKernel, GivesRowsThatAreFarWhatTheyWouldBeNear) {
     for (const int64_t dim : {33, 64, 128})
         for (const float far : {32768.0f, -32768.0f}) {
@@ -332,7 +332,7 @@ TEST_P(HalfForwardKernel, GivesRowsThatAreFarWhatTheyWouldBeNear) {
         }
 }
 
-// Weights that are rounded up do not make a mean of the largest numbers infinite.
+// Weights that are rounded up must not make the mean of the largest numbers infinite.
 TEST_P(HalfForwardKernel, StaysFiniteAtTheEndOfTheType) {
     const float largest = element() == Element::fp16 ? 65504.0f : 0x1.fep40f;
     for (const int64_t dim : {16, 128}) {
@@ -380,9 +380,9 @@ TEST_P(HalfForwardKernel, TellsWhatRowsAddUpTo) {
             }
 }
 
-// A row's bytes follow from its query and the keys that it sees.
+// A row's bytes depend only on its query and the keys that it sees.
 
-// Under the mask each row has another length: it is that of the keys that it sees, without others beside it.
+// With the mask each row has another length; it must equal a run with only the keys that it sees.
 TEST_P(HalfForwardKernel, GivesARowBesideOtherLengthsTheSameBytes) {
     for (const int64_t dim : {20, 64, 128})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
@@ -415,7 +415,7 @@ TEST_P(HalfForwardKernel, GivesSomeQueriesAfterOthersTheSameBytes) {
             }
 }
 
-// However a run is cut into chunks, streams and pieces: one set of bytes, within the bound.
+// Any number of chunks, streams and pieces gives the same bytes, within the bound.
 TEST_P(HalfForwardKernel, GivesTheSameBytesFromFileToFile) {
     const AttentionCase test({11, 70, 20}, CaseKind::spread, 4, contract());
     EngineOptions options;

@@ -1,4 +1,4 @@
-// A kernel in a file of its own (profile/my_kernel.cu) beside those of the table.
+// A kernel in its own file (profile/my_kernel.cu) beside the kernels of the table.
 #include "src/gpu/engine.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 const Device kH200{90, 232448, 132};
 
-// The example, which needs no GPU to be loaded and asked; a copy, for tests that have it say something else.
+// Loading the example and reading its description needs no GPU; tests change fields of the returned copy.
 Hw4Kernel example() { return load_kernel_file(HW4_MY_KERNEL); }
 
 std::string why_not(const Hw4Kernel& file, const Problem& problem, const Device& device = kH200) {
@@ -56,7 +56,7 @@ TEST(KernelOfFile, TakesWhatItSays) {
     EXPECT_EQ(why_not(file, {1, 8, 257}), "kernel my_kernel takes d up to 256, this case has 257");
 }
 
-// What this build has code for says nothing of the file's.
+// The architectures of this build do not limit a kernel in a file.
 TEST(KernelOfFile, HasCodeOfItsOwn) {
     Hw4Kernel file = example();
     file.least_capability = 90;
@@ -97,7 +97,7 @@ TEST(KernelOfFile, IsAskedForItsScratchMemory) {
     EXPECT_EQ(plan_of(kernel_of_file(file), {2, 3, 4}, kH200).scratch_bytes, 2334u);
 }
 
-// Of a launch of some queries it sees as many.
+// A launch of some queries tells the kernel their number.
 TEST(KernelOfFile, IsTold) {
     Hw4Kernel file = example();
     file.launch = [](const Hw4Launch* given) -> int {

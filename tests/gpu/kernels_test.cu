@@ -1,4 +1,4 @@
-// The table of kernels and the choice from it: no GPU needed.
+// The table of kernels and how one is chosen. No GPU is needed.
 #include "src/gpu/kernels.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ const Device kRtx3090{86, 101376, 82};
 const Device kT4{75, 65536, 40};
 const Device kPascal{61, 49152, 20};
 
-// Cards of each kind, with the shared memory a block may have.
+// Cards of each generation, with the shared memory that a block may have.
 const Device kCards[] = {{75, 65536, 40},   {80, 166912, 108},  {86, 101376, 84},  {89, 101376, 128},
                          {90, 232448, 132}, {100, 232448, 148}, {120, 101376, 170}};
 
@@ -53,7 +53,7 @@ TEST(ChooseKernel, EveryProblemUpTo256ColumnsHasOneOnEveryCard) {
         }
 }
 
-// Only a card may stand in the way of a kernel of f32, up to the d that it is for.
+// Only the card's limits may exclude a kernel of f32, up to the kernel's largest d.
 TEST(PlanOf, TakesEveryProblemOfF32OnACardThatNoKernelCanAskTooMuchOf) {
     constexpr Device kAblest{std::numeric_limits<int>::max(), std::numeric_limits<size_t>::max(), 1};
     for (const Kernel& kernel : kernels_of(kF32))
@@ -109,7 +109,7 @@ TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
     EXPECT_NE(chosen(problem, kH200), "split_keys");
 }
 
-// In a batch of any size: the bytes are those of the kernel.
+// The choice is the same for every batch size, so the bytes do not depend on the batch.
 TEST(ChooseKernel, CutsTheKeysOfFewQueriesOfHalfPrecision) {
     for (const int64_t batches : {1, 1000}) {
         Problem problem{batches, 16, 128};
@@ -182,7 +182,7 @@ TEST(ChooseKernel, StaysWithinTheContract) {
     EXPECT_EQ(chosen({1, 1, 64}, kPascal, kFixed), "");
 }
 
-// A build for older cards only runs on newer ones as PTX: kernels whose code it does not have must not be taken.
+// A build for older cards runs on newer ones only as PTX: kernels without code for the card must not be chosen.
 TEST(CodeArch, IsTheNewestTheCardRuns) {
     EXPECT_EQ(code_arch(90, {{75, 80, 90}, 90}), 90);
     EXPECT_EQ(code_arch(89, {{75, 80, 86, 90}, 90}), 86);
@@ -230,13 +230,13 @@ TEST(Scratch, IsAskedForOnlyWhereWorkIsDivided) {
     EXPECT_LT(scratch_bytes("drawn_tiles", {4, 16384, 64}), size_t{32} << 20);
     EXPECT_GT(scratch_bytes("drawn_tiles", {1, 1, 64}), 0u);
     EXPECT_LT(scratch_bytes("drawn_tiles", {1, 1, 64}), size_t{64} << 10) << "as much as few rows need";
-    for (const int64_t dim : {32, 64, 128}) // more than fill the card several times
+    for (const int64_t dim : {32, 64, 128}) // enough to fill the card several times
         for (int64_t batches = 500; batches < 2000; ++batches)
             EXPECT_LE(scratch_bytes("drawn_tiles", {batches, 128, dim}),
                       scratch_bytes("drawn_tiles", {batches + 1, 128, dim}));
 }
 
-// A part of the batches may take other blocks than the whole, and of backward another kernel of forward.
+// Part of the batches may select other blocks than the whole, and in backward another forward kernel.
 TEST(Scratch, IsEnoughForAPartOfTheBatches) {
     for (const Kernel& kernel : kernels()) {
         if (kernel.under->compared != Compared::bytes) continue;
@@ -253,12 +253,12 @@ TEST(Scratch, IsEnoughForAPartOfTheBatches) {
     }
 }
 
-// Q, K, V and O with half the bytes where they are converted.
+// Q, K, V and O at half the bytes where they are converted.
 TEST(Scratch, OfHalfPrecisionIsForConvertedTensors) {
     constexpr size_t kCounter = 4;
     for (const Contract* contract : {&kBf16, &kFp16})
         for (const Kernel& kernel : kernels_of(*contract)) {
-            if (kernel.needs.lengths) continue; // has partial sums
+            if (kernel.needs.lengths) continue; // it has partial sums
             EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 64}), kCounter + size_t{4} * 4 * 16384 * 64 * 2);
             EXPECT_EQ(scratch_bytes(kernel.name, {4, 16384, 57}), scratch_bytes(kernel.name, {4, 16384, 64}));
             EXPECT_EQ(scratch_bytes(kernel.name, {1, 1, 1}), kCounter + 4 * 256u);
@@ -268,8 +268,8 @@ TEST(Scratch, OfHalfPrecisionIsForConvertedTensors) {
         }
 }
 
-// Eight tensors with half the bytes where they are converted; O, the rows' statistics, L, origin and D; sums of dQ
-// where blocks of keys add to them.
+// Eight tensors at half the bytes where they are converted; O, the rows' statistics, L, origin and D; sums of dQ where
+// blocks of keys add to them.
 TEST(Scratch, OfHalfPrecisionsGradientsIsForAllThatIsBetween) {
     const size_t rows = 4 * 16384;
     Problem problem = Problem{4, 16384, 64}.of_operation(kBackward);
@@ -309,7 +309,7 @@ TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
     EXPECT_EQ(chosen({1, int64_t{1} << 31, 64}, kH200), "register_rows");
 }
 
-// Under a mask few rows too are drawn: there is no other tile kernel for them.
+// With a mask even few rows are drawn from the queue: no other tile kernel takes a mask.
 TEST(ChooseKernel, TakesTheTopKernelUnderAMask) {
     for (const int64_t batches : {1, 4, 500}) {
         Problem causal{batches, 2048, 64};

@@ -1,5 +1,5 @@
-// Launches with tensors of 16 bits, of kernels that take them as they are and of kernels for which they are converted:
-// the output is that of the numbers as floats, rounded once.
+// Launches with 16-bit tensors, for kernels that take them directly and for kernels that need a conversion: the output
+// is that of the same numbers as floats, rounded once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 namespace hw4::gpu {
 namespace {
 
-constexpr uint16_t kPoison = 0xffff; // no number in either type
+constexpr uint16_t kPoison = 0xffff; // a NaN in either type
 
-// Rows further apart than their columns, with poison between them and in the output.
+// Rows with padding after their columns; the padding and the output are poisoned.
 class NarrowRows {
 public:
-    // `step`: where dim is a multiple of so many columns, so is the distance of rows.
+    // `step`: where dim is a multiple of this many columns, so is the row stride.
     NarrowRows(int64_t rows, int64_t dim, int64_t step)
         : dim_(static_cast<size_t>(dim)), row_(dim_ + static_cast<size_t>(dim % step == 0 ? step : 3)),
           host_(static_cast<size_t>(rows) * row_, kPoison), device_(make_scratch(bytes())) {}
@@ -30,7 +30,7 @@ public:
     void fill(const std::vector<uint16_t>& numbers) {
         each_row([&](uint16_t* row, size_t at) { std::copy_n(numbers.data() + at, dim_, row); });
     }
-    // Empty where something was written between rows.
+    // Returns the rows; empty where something was written between them.
     std::vector<uint16_t> numbers() {
         std::vector<uint16_t> list(host_.size() / row_ * dim_);
         each_row([&](uint16_t* row, size_t at) {
@@ -82,7 +82,7 @@ protected:
     static const Kernel& kernel() { return std::get<0>(GetParam()); }
     static Element element() { return std::get<1>(GetParam()); }
 
-    // Nothing where the kernel cannot take the problem, or the contract not the numbers, rounded to the type.
+    // Does nothing where the kernel cannot take the problem, or the contract cannot take the rounded numbers.
     template <class Run>
     void expect_bytes(Problem problem, const Distribution& values, Run run) {
         problem.element = element();
@@ -113,7 +113,7 @@ private:
         }
     }
 
-    // Of values that the element has; the same for all kernels of a contract.
+    // Values that the element can represent; shared by all kernels of a contract.
     static const std::optional<AttentionCase>& case_of(const Problem& problem, const Distribution& distribution) {
         using Key = std::tuple<std::string, std::string, const Contract*>;
         static std::map<Key, std::optional<AttentionCase>> cases;
@@ -132,7 +132,7 @@ private:
             .first->second;
     }
 
-    // Statistics may be null: then nobody asks for them, which other kernels may answer.
+    // Statistics may be null: no statistics are asked for then, and other kernels may answer.
     template <class Run>
     static std::vector<uint16_t> attend(const AttentionCase& test, size_t scratch_bytes, Run run,
                                         std::vector<RowStatistics>* statistics) {
@@ -166,14 +166,14 @@ private:
     std::string refusal_;
 };
 
-constexpr int64_t kDims[] = {1, 2, 4, 32, 33, 64, 100, 128, 200, 256}; // every size of kernels' rows, whole and in part
+constexpr int64_t kDims[] = {1, 2, 4, 32, 33, 64, 100, 128, 200, 256}; // every row size of kernels, full and partial
 
 TEST_P(NarrowOperands, GiveTheReferenceBytes) {
     for (const int64_t dim : kDims)
         for (const int64_t n : {1, 63, 64, 65, 127, 128, 129, 300}) expect_bytes({1, n, dim});
 }
 
-// Some of them with numbers of every size that the type has.
+// Some cases have numbers of every magnitude that the type has.
 TEST_P(NarrowOperands, GiveTheReferenceBytesOnEveryKind) {
     for (const Problem& problem : {Problem{1, 300, 64}, Problem{2, 130, 33}, Problem{1, 70, 128}})
         for (const CaseKind kind : kAllKinds) expect_bytes(problem, kind);
@@ -202,11 +202,11 @@ TEST_P(NarrowOperands, GiveTheReferenceBytesWhenTheCardIsFull) {
         expect_bytes({3 * multiprocessors, 64, dim});
         expect_bytes(with_heads(causal_problem(700, 700, dim), multiprocessors / 8 + 1, 4, 4));
     }
-    if (element() == Element::fp16) return; // what follows is about how work is divided, which is the same for both
+    if (element() == Element::fp16) return; // the division of work, tested below, is the same for both types
     for (const int64_t dim : {32, 33, 64}) expect_bytes({multiprocessors / 2 + 1, 700, dim});
-    expect_bytes({5 * multiprocessors / 2, 520, 64}); // heads that are prepared beside the products
+    expect_bytes({5 * multiprocessors / 2, 520, 64}); // heads that are prepared alongside the products
     expect_bytes(with_heads({1, 1030, 64}, multiprocessors / 4, 8, 4), CaseKind::spread);
-    for (const int64_t dim : {32, 64}) expect_bytes({29 * multiprocessors, 192, dim}); // many jobs of each block
+    for (const int64_t dim : {32, 64}) expect_bytes({29 * multiprocessors, 192, dim}); // many jobs per block
 }
 
 TEST_P(NarrowOperands, GiveTheReferenceBytesOfSomeQueriesOfEveryHead) {
@@ -226,7 +226,7 @@ TEST_P(NarrowOperands, SanitizerShapes) {
     }
 }
 
-// All that take 16 bits, and one of f32 and of fixed each, which do not.
+// All kernels that take 16 bits, and one of f32 and one of fixed, which do not.
 std::vector<Kernel> tested_kernels() {
     std::vector<Kernel> list = kernels_of(kFixed16);
     for (const char* name : {"split_keys", "drawn_tiles", "wgmma_shares"}) list.push_back(*find_kernel(name));

@@ -1,5 +1,5 @@
-// split_bf16 and split_fp16 on what the tests of all half kernels do not have: many keys for few query rows, and
-// batches of different lengths.
+// split_bf16 and split_fp16 where the tests of all half kernels do not reach: many keys for few query rows, and batches
+// of different lengths.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ protected:
         return attend_poisoned(problem, values, plan_of(kernel_, problem, current_device()).scratch_bytes, launch);
     }
 
-    // Each batch within the bound, and with the bytes that it has alone. What follows a length is NaN.
+    // Each batch must be within the bound and have the bytes that it has alone. Rows beyond a length are NaN.
     void expect_lengths(const Problem& problem, const std::vector<int32_t>& lengths) {
         std::vector<float> values = values_of(problem);
         const size_t queries = problem.floats_in(problem.heads * problem.queries);
@@ -64,8 +64,8 @@ protected:
     const Kernel& kernel_ = *find_kernel("split_" + std::string(GetParam()->name));
 };
 
-// Parts of every length, sequences that end within one and where one ends; groups of heads that fill a tile of rows,
-// half of one and two.
+// Parts of every length, sequences that end inside a part and at its end; groups of heads that fill a tile of rows,
+// half a tile and two.
 TEST_P(SplitHalf, IsWithinTheBoundOfManyKeys) {
     for (const int64_t dim : {64, 128})
         for (const int64_t keys : {511, 512, 513, 1000, 1025, 4096, 5000, 20000})
@@ -91,21 +91,21 @@ TEST_P(SplitHalf, TakesBatchesOfAnyLength) {
     }
 }
 
-// More units than the launch has blocks for each part of them.
+// More units than the launch has blocks for each part.
 TEST_P(SplitHalf, TakesSeveralPartsABlock) {
     const Problem problem = with_heads(causal_problem(1, 520, 4), 9000, 1, 1);
     const std::vector<float> values = values_of(problem);
     EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
 }
 
-// A prefill, which is computed some queries at a time: scratch memory does not grow with their number.
+// A prefill is computed some queries at a time: scratch memory does not grow with the number of queries.
 TEST_P(SplitHalf, TakesManyQueries) {
     const Problem problem = with_heads(causal_problem(300, 700, 64), 2, 4, 2);
     const std::vector<float> values = values_of(problem);
     EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
     const auto scratch = [&](int64_t queries) {
         Problem long_one = causal_problem(queries, 9000, 64);
-        long_one.element = GetParam()->element; // nothing is converted
+        long_one.element = GetParam()->element; // no conversion
         return plan_of(kernel_, long_one, current_device()).scratch_bytes;
     };
     EXPECT_EQ(scratch(9000), scratch(200));

@@ -1,4 +1,4 @@
-// split_keys on what the tests of all kernels do not have: batches of different lengths, keys in pages, and rows of
+// split_keys where the tests of all kernels do not reach: batches of different lengths, keys in pages, and rows of
 // scores whose reference changes in the middle of the keys, so that shares are computed again.
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using hw4::test::compute_expected;
 
-// How large K is, key by key.
+// The magnitude of K, key by key.
 enum class Keys { alike, rising_late, first_tile_large, first_tile_low };
 
 float magnitude(Keys keys, int64_t key) {
@@ -52,7 +52,7 @@ std::vector<float> values_of(const Problem& problem, Keys keys) {
     return values;
 }
 
-// K and V of a launch in pages, in a random order; what no batch has is poisoned, and no page of the table.
+// Moves K and V of a launch into pages, in random order; keys beyond the lengths are poisoned and in no page.
 Scratch put_into_pages(Launch& launch, int64_t page_keys, const std::vector<int32_t>& lengths, cudaStream_t stream) {
     const Problem& problem = launch.problem;
     const int64_t columns = (problem.keys + page_keys - 1) / page_keys;
@@ -105,7 +105,7 @@ void expect_bytes(Problem problem, Keys keys, const std::vector<int32_t>& length
         Scratch pages;
         if (problem.by_pages) pages = put_into_pages(asked, page_keys, lengths, stream);
         kernel.launch(asked, stream);
-        HW4_CUDA(cudaStreamSynchronize(stream)); // before the pages go
+        HW4_CUDA(cudaStreamSynchronize(stream)); // before the pages are freed
     };
     std::vector<RowStatistics> statistics(static_cast<size_t>(problem.output_rows()));
     const std::vector<float> got = attend_poisoned(problem, values, plan.scratch_bytes, launch, &statistics);
@@ -116,7 +116,7 @@ void expect_bytes(Problem problem, Keys keys, const std::vector<int32_t>& length
         const std::vector<float> in = batch_of(problem, values, batch, one.keys);
         std::vector<float> out(problem.batch_output_floats());
         std::vector<RowStatistics> rows(static_cast<size_t>(problem.batch_output_rows()));
-        if (one.keys > 0) compute_expected(kF32, one, in.data(), out.data(), rows.data()); // else all are 0
+        if (one.keys > 0) compute_expected(kF32, one, in.data(), out.data(), rows.data()); // otherwise all rows are 0
         EXPECT_EQ(std::memcmp(out.data(), got.data() + batch * out.size(), out.size() * sizeof(float)), 0)
             << "batch " << batch << ", keys " << one.keys << ", kind " << static_cast<int>(keys);
         EXPECT_EQ(std::memcmp(rows.data(), statistics.data() + batch * rows.size(), rows.size() * sizeof(rows[0])), 0)
@@ -153,7 +153,7 @@ TEST(SplitKeys, TakesBatchesOfAnyLengthInPagesToo) {
                 lengths.push_back(static_cast<int32_t>(1 + source() % static_cast<uint32_t>(problem.keys)));
             lengths.front() = 1;
             lengths.back() = static_cast<int32_t>(problem.keys);
-            if (problem.batches > 3) { // outside the range: as 0, and as all keys
+            if (problem.batches > 3) { // outside the range: taken as 0 and as all keys
                 lengths[1] = -5;
                 lengths[2] = 0;
                 lengths[3] = static_cast<int32_t>(problem.keys) + 100;
@@ -163,7 +163,7 @@ TEST(SplitKeys, TakesBatchesOfAnyLengthInPagesToo) {
         }
 }
 
-// Windows count from the end of each length. Rows of a unit begin in different tiles, and references change after them.
+// Windows count back from each length's end. A unit's rows begin in different tiles, and references change later.
 TEST(SplitKeys, TakesWindowsOfAnyLength) {
     HW4_SKIP_WITHOUT_GPU();
     for (const Keys keys : {Keys::alike, Keys::rising_late})

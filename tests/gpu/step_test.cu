@@ -1,5 +1,5 @@
-// The machine of a training step on the GPU has the bytes of that on the CPU: every operation on odd shapes and on
-// numbers of every size, and a training run of a few steps.
+// A training step on the GPU has the bytes of the CPU: every operation on odd shapes and numbers of every magnitude,
+// and a training run of a few steps.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,15 +13,15 @@
 namespace hw4::step {
 namespace {
 
-// Between them: rows read by four floats and one by one, tiles, chains, leaves and segments that are whole and that are
-// not, sequences that make no whole tree, rows of logits that stand in shared memory and that do not.
+// Together they have rows read as four floats and one by one; full and partial tiles, chains, leaves and segments;
+// sequences that do not fill a tree; rows of logits that fit in shared memory and that do not.
 const Shape kShapes[] = {{1, 1, 1, 5, 1, 2},        {3, 1, 7, 257, 2, 6},     {1, 33, 33, 5, 1, 32},
                          {1, 100, 1000, 7, 3, 16},  {2, 31, 1025, 13, 2, 4},  {5, 64, 40, 100, 1, 8},
                          {1, 3, 3000, 7, 1, 2},     {1, 3, 20, 2000, 1, 2},   {3, 33, 129, 13, 1, 2},
                          {7, 45, 200, 196, 1, 4},   {6, 70, 68, 388, 2, 4},   {11, 5, 2052, 36, 1, 2},
                          {2, 530, 8, 12, 1, 2},     {1, 2, 12, 11000, 1, 2},  {1, 2, 5, 11001, 1, 2},
                          {4, 96, 768, 1152, 2, 64}, {1, 40, 64, 520, 1, 128}, {1, 300, 36, 404, 3, 4}};
-// More tiles than multiprocessors and more than one leaf, so that a block computes several leaves of several tiles.
+// More tiles than multiprocessors and more than one leaf: a block computes several leaves of several tiles.
 const Shape kManyTiles[] = {{5, 700, 1100, 1500, 1, 2}, {3, 1333, 2085, 1301, 1, 2}};
 
 void expect_same(const NamedOperation& operation, const Shape& shape, Numbers kind) {
@@ -53,8 +53,8 @@ TEST_P(EachOperationOnGpu, HasTheBytesOfTheCpuWithManyTiles) {
 INSTANTIATE_TEST_SUITE_P(Step, EachOperationOnGpu, testing::ValuesIn(kStepOperations),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// Every size of tile that the GPU's shared memory may allow, whole and apart, without a GPU: whether the plan covers
-// the product, and stays within what it says.
+// Every tile size that a GPU's shared memory may allow, with leaves together and apart, without a GPU: the plan must
+// cover the product and stay within its stated sizes.
 TEST(StepProducts, ArePlannedForEveryGpu) {
     for (const size_t shared_bytes : {99u << 10, 163u << 10, 227u << 10})
         for (const int multiprocessors : {1, 60, 132})
@@ -93,10 +93,10 @@ TEST(StepOnGpu, SaysThatAStepMustBeRefused) {
         }
 }
 
-// It is computed beside what follows, which has to wait where it meets its memory.
+// Weight gradients run alongside later work, which must wait before it uses their memory.
 TEST(StepOnGpu, GradientsOfWeightsAreWaitedFor) {
     HW4_SKIP_WITHOUT_GPU();
-    constexpr size_t kSize = 1024; // rows, inputs and outputs: it takes longer than a fill
+    constexpr size_t kSize = 1024; // rows, inputs and outputs: takes longer than a fill
     const Floats ones(kSize * kSize, 1);
     const std::unique_ptr<Machine> gpu = make_gpu();
     const Owned<float> dy = gpu->floats(ones.size());
@@ -111,7 +111,7 @@ TEST(StepOnGpu, GradientsOfWeightsAreWaitedFor) {
         gpu->get(got.data(), result.get(), got.size());
         return got;
     };
-    for (int i = 0; i < 3; ++i) { // the first time its code may be loaded meanwhile
+    for (int i = 0; i < 3; ++i) { // the first run may load code in the meantime
         EXPECT_EQ(after([] {}, dw), Floats(ones.size(), kSize));
         EXPECT_EQ(after([&] { gpu->fill(dy.get(), 0, ones.size()); }, dw), Floats(ones.size(), kSize));
         EXPECT_EQ(after([&] { gpu->fill(x.get(), 0, ones.size()); }, dw), Floats(ones.size(), kSize));
@@ -122,7 +122,7 @@ TEST(StepOnGpu, GradientsOfWeightsAreWaitedFor) {
     }
 }
 
-// Losses and norms of five steps, and the parameters after them.
+// Trains five steps; returns the parameters, and the losses and norms in `said`.
 Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, std::vector<double>& said) {
     test::TemporaryFolder folder;
     test::write_file(folder / "t", test::small_text());

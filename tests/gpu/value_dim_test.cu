@@ -1,5 +1,5 @@
-// V with another number of columns than Q and K: by every kernel of f32, with tensors of as many columns as files; and
-// files with lengths, by the GPU engine.
+// V with another number of columns than Q and K: in every kernel of f32, with tensors packed as in files; and files
+// with lengths, through the GPU engine.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@
 namespace hw4::gpu {
 namespace {
 
-// Numbers of all operands in `list` as files have them, in one stretch of device memory for each.
+// The numbers of all operands in `list` as files have them, in one piece of device memory each.
 std::vector<float> as_file(const Problem& problem, const List<Operand>& list, const std::vector<float>& rows) {
     std::vector<float> numbers;
     each_in_file(problem, list, 0, problem.batches * problem.rows_of(list), rows.data(),
@@ -98,7 +98,7 @@ std::vector<Kernel> kernels_of_f32() {
 
 INSTANTIATE_TEST_SUITE_P(Every, ValueDimOnGpu, testing::ValuesIn(kernels_of_f32()), kernel_of_instance);
 
-// No GPU is asked.
+// Needs no GPU.
 TEST(ValueDimPlans, AreThoseOfTheLargerNumberWithRoomForAllTensors) {
     const Device h200{90, 232448, 132, 90};
     const Problem problem = with_heads(causal_problem(130, 200, 1), 2, 4, 2).of_columns(192, 128);

@@ -1,4 +1,4 @@
-// Windows, of every GPU kernel that takes them.
+// Windows in every GPU kernel that takes them.
 #include "tests/support/window.h"
 
 #include "tests/support/each_kernel.h"
@@ -42,7 +42,7 @@ TEST(WindowChoice, IsAmongTheKernelsThatTakeWindows) {
               "kernel register_rows takes no window");
 }
 
-// Byte for byte the contract's reference, which computes row by row.
+// The output must have the bytes of the contract's reference, which computes row by row.
 class EachKernelWithAWindow : public KernelTest {
 protected:
     EachKernelWithAWindow() : KernelTest(Mask::causal) {}

@@ -1,5 +1,5 @@
-// Which of the mutants that are compiled into a program is in force: HW4_MUTANT in the environment, 0 for none.
-// Included before everything else by the build of `make mutants`, and by no other.
+// The number of the mutant that is enabled: HW4_MUTANT in the environment, 0 for none. The build of `make mutants`
+// includes this file before everything else; no other build includes it.
 #pragma once
 
 #include <cstdlib>
@@ -9,5 +9,5 @@ inline const int hw4_mutant = [] {
     return text == nullptr ? 0 : std::atoi(text);
 }();
 
-// Inlined like the contracts' own functions, which call it from code for every kind of vector unit.
+// Inlined like the contracts' own functions, which call it in code for every kind of vector unit.
 inline __attribute__((always_inline)) bool mutant_is(int number) { return hw4_mutant == number; }

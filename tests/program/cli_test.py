@@ -40,7 +40,7 @@ THREAD_SANITIZED = b"__tsan_init" in (BIN / "hw4").read_bytes()
 SANITIZED = ADDRESS_SANITIZED or THREAD_SANITIZED
 LINES_COUNTED = b"__gcov_dump" in (BIN / "hw4").read_bytes()  # make coverage
 NEEDS_ADDRESS_SPACE = "sanitizers reserve terabytes of address space, so RLIMIT_AS cannot be lowered"
-PATIENCE = 60  # seconds after which something that should have happened counts as hanging
+PATIENCE = 60  # seconds after which a test takes something for hanging
 
 OK, USAGE, BAD_DATA, NO_INPUT, NO_GPU, INTERNAL, NO_MEMORY, CANNOT_CREATE, IO_ERROR = 0, 64, 65, 66, 69, 70, 71, 73, 74
 NOTE = "note: outside the course's range"
@@ -48,16 +48,16 @@ OLD_OUTPUT = b"the output of an earlier run"
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
 BYTE_STAGES = ("read", "check", "copy_in", "copy_out", "write")
-LARGEST = (2**31 - 1,) * 3  # what a header can claim
+LARGEST = (2**31 - 1,) * 3  # the largest shape that a header can claim
 
 
 def setUpModule():
-    # Copies, in a place that everybody may read: some tests run hw4 as another user, and generate looks for
-    # cases.tsv beside itself.
+    # Copies in a folder that everybody may read: some tests run hw4 as another user, and generate looks for cases.tsv
+    # beside itself.
     global WORK, PROGRAMS
     child_signals.heed()
     for made in (generated_by, by_seq, listed):
-        made.cache_clear()  # what another module's tests had made is gone with their folder
+        made.cache_clear()  # another module's generated cases are gone with their folder
     WORK = Path(tempfile.mkdtemp(prefix="hw4-cli-"))
     WORK.chmod(0o755)
     unittest.addModuleCleanup(shutil.rmtree, WORK)
@@ -67,7 +67,7 @@ def setUpModule():
     for program in ("hw4", "seq", "testcases/generate", "judge/compare"):
         shutil.copy(BIN / program, PROGRAMS / Path(program).name)
     shutil.copy(REPO / "testcases" / "cases.tsv", PROGRAMS)
-    # Looking for leaks takes seconds a process on some machines; test_leaks does it for all.
+    # Checking for leaks takes seconds per process on some machines; test_leaks does it for all.
     os.environ["ASAN_OPTIONS"] = "detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", "")
 
 
@@ -102,7 +102,7 @@ def other_user():
         done.check_returncode()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise unittest.SkipTest(f"is root and cannot run hw4 as another user: {error}") from error
-    if done.stderr:  # a build for coverage in a place that others cannot write to
+    if done.stderr:  # a coverage build in a folder where others cannot write
         raise unittest.SkipTest(f"hw4 as another user says: {done.stderr.splitlines()[0]}")
     return nobody
 
@@ -257,7 +257,7 @@ def bad_files():
         "zip": (b"PK\x03\x04" + bytes(200), r"zip archive .*\.pt.*; need int32 B, N, d"),
         "needs 2^97 bytes": (header(*LARGEST) + bytes(88), rf"needs {case_bytes(*LARGEST)} bytes, file has 100$"),
         "needs 2^35 bytes": (header(65536, 65536, 1), r"expected 51539607564 bytes .* got 12: ends in batch 0, Q"),
-        # Sizes that are right in so many bits: 12 * B * N * d is 2^32 * 12 + 786432 and 2^64 * 3 + 12.
+        # The size seems right in 32 or 64 bits: 12 * B * N * d is 2^32 * 12 + 786432 and 2^64 * 3 + 12.
         "as long as 32 bits say": (header(65536, 65537, 1) + bytes(786432), r"expected 51540393996 bytes .* got 786444"),
         "as long as 64 bits say": (header(2147418113, 429509837, 5) + bytes(12),
                                    r"B = 2147418113, N = 429509837, d = 5 needs 55340232221128654872 bytes, file has 24"),
@@ -437,7 +437,7 @@ class BadInputTest(CliTest):
                 self.assertEqual(sorted(self.folder()), ["case.in"])
 
     def test_bad_10_product_overflows(self):
-        # The limit shows that nothing is allocated for what the header claims.
+        # The limit shows that nothing of the header's claimed size is allocated.
         limit = {} if SANITIZED else limited(resource.RLIMIT_AS, 512 << 20)
         for fields in (LARGEST, (1, 2**31 - 1, 2**31 - 1), (2**21, 2**21, 2**20), (65536, 65536, 1),
                        (2, 2**15, 2**15), (2**31 - 1, 1, 1)):
@@ -446,7 +446,7 @@ class BadInputTest(CliTest):
                                 path, self.out, names=path, **limit)
 
     def test_bad_15_gzip_bomb(self):
-        # Endless streams: hw4 must go away by itself.
+        # Endless streams: hw4 must stop by itself.
         block = gzip.compress(bytes(1 << 20))
         for name, first, rest in (("gzip", gzip.compress(counting(1, 2, 2)), block),
                                   ("plain", counting(1, 2, 2), bytes(1 << 16))):
@@ -487,7 +487,7 @@ class BadInputTest(CliTest):
 
     def test_bad_18_dim_above_gpu_limit(self):
         path = generated(2, 40, 257)
-        for options in ((), ("--kernel", "plain_rows")):  # without --kernel there is no other either
+        for options in ((), ("--kernel", "plain_rows")):  # without --kernel no other kernel takes it either
             done = hw4(*options, path, self.out, device="gpu")
             if done.returncode == NO_GPU:
                 self.skipTest(done.stderr.splitlines()[-1])
@@ -500,7 +500,7 @@ class BadInputTest(CliTest):
             for kind in ("huge", "climb"):
                 with self.subTest(shape=shape, kind=kind):
                     self.assert_computes(generated(*shape, kind))
-        # Query i asks for key i alone, with a score of 1e8 against 0: its output is row i of V.
+        # Query i selects key i alone, with a score of 1e8 against 0: its output is row i of V.
         size = 40
         unit = [1e4 if i == j else 0 for i in range(size) for j in range(size)]
         values = floats(i % 89 - 44.5 for i in range(size * size))
@@ -509,7 +509,7 @@ class BadInputTest(CliTest):
         self.assert_same_bytes(self.out.read_bytes(), values)
 
     def test_bad_20_nan(self):
-        # The last number of a file of several chunks, so that output has already been written.
+        # The last number of a file of several chunks is bad, so output has already been written.
         path = self.dir / "case.in"
         write_zeros(path, 400, 128, 64)
         with open(path, "r+b") as file:
@@ -522,7 +522,7 @@ class BadInputTest(CliTest):
             for shape in ((2, 100, 64), (5, 33, 7)):
                 with self.subTest(kind=kind, shape=shape):
                     self.assert_computes(generated(*shape, kind))
-        # The mean of equal denormals is that denormal; flushed to zero it would be 0.
+        # The mean of equal denormals is that denormal; a flush to zero would give 0.
         denormals = struct.pack("<4I", 1, 0x80000001, 0x007fffff, 0x00000100)
         path = self.file(header(1, 2, 4) + bytes(2 * 2 * 4 * 4) + denormals * 2)
         self.assertEqual(hw4(path, self.out).returncode, OK)
@@ -534,7 +534,7 @@ class BadInputTest(CliTest):
         self.assert_computes(self.file(data))
 
     def test_bad_24_output_cannot_be_created(self):
-        # The input is bad too: that 73 comes first shows that the output is tried before anything is computed.
+        # The input is bad too: exit code 73 shows that hw4 tries the output before it computes anything.
         path = self.file(spoiled(1, 2, 2, 0, "Q", 0, 0, math.nan))
         (self.dir / "a file").touch()
         for out in (self.dir / "missing" / "case.out", self.dir / "a file" / "case.out", f"{self.dir}/missing/"):
@@ -620,7 +620,7 @@ class BadInputTest(CliTest):
 
     def test_bad_30_interrupted(self):
         path = self.dir / "case.in"
-        # 200 chunks of 8 MiB: what is written shows that computing is under way.
+        # 200 chunks of 8 MiB: written bytes show that computing is under way.
         write_zeros(path, *((17000, 128, 64) if SANITIZED else (4200, 512, 64)))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             for earlier_output in (True, False):
@@ -704,7 +704,7 @@ class OutputTest(CliTest):
         self.assertEqual(self.temporaries(), [])
 
     def test_closed_standard_descriptors(self):
-        # The numbers 0, 1 and 2 go to whatever is opened first; no message may end up in the output.
+         # The first opened files get the descriptors 0, 1 and 2; no message may end up in the output.
         path = self.file(counting(1, 1, 1))  # an output shorter than any message
         want = by_seq(path)
         for closed in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
@@ -757,7 +757,7 @@ class ReportTest(CliTest):
 
     def test_json_has_the_contract_and_the_check_sum_of_the_output(self):
         report = self.dir / "run.json"
-        large = generated(40, 512, 64)  # several writers have pieces of its output
+        large = generated(40, 512, 64)  # several writers get pieces of its output
         for path, contract in ((large, "f32"), *((generated(5, 100, 33), contract) for contract in contracts())):
             for threads in ("1", "3", "16"):
                 with self.subTest(path.name, contract=contract, threads=threads):
@@ -787,7 +787,7 @@ class ReportTest(CliTest):
         done = hw4("--json", "/dev/full", path, self.out)
         self.assertEqual(done.returncode, IO_ERROR)
         self.assert_one_message(done.stderr, "/dev/full", r"cannot write: No space left")
-        # --help: a failed run leaves an existing OUTPUT as it was.
+        # --help: a failed run keeps the existing OUTPUT.
         report = self.dir / "missing" / "run.json"
         self.assert_refused(CANNOT_CREATE, r"cannot create", "--json", report, path, self.out, names=report)
 
@@ -938,7 +938,7 @@ class ManyCasesTest(CliTest):
         self.assertEqual(told["failed"], 1)
         self.assertEqual(told["write_bytes"], sum(out.stat().st_size for _, out in pairs[:2]))
         self.assertLessEqual(sum(case["seconds"] for case in told["cases"][:2]), told["total_seconds"])
-        # A list of one case is a list.
+        # A list of one case is valid.
         self.assertEqual(hw4("--json", report, "--pairs", self.pairs_file("{} {}".format(*pairs[0]))).returncode, OK)
         self.assertEqual([case["input"] for case in json.loads(report.read_text())["cases"]], [str(pairs[0][0])])
 
@@ -1011,7 +1011,7 @@ class UsageTest(CliTest):
 
 class BytesTest(CliTest):
     def test_against_the_definition(self):
-        # seq itself, so that a mistake common to all programs shows too.
+        # Runs seq itself, so that a mistake common to all programs shows too.
         B, N, d = 2, 37, 5
         data = generated(B, N, d).read_bytes()
         numbers = array.array("f", data[12:])
@@ -1071,7 +1071,7 @@ class GenerateTest(CliTest):
         return (self.dir / name).read_bytes()
 
     def test_size_and_header(self):
-        for B, N, d in ((1, 1, 1), (5, 33, 7), (3, 128, 64), (1, 1400, 1024)):  # the last more than is made at once
+        for B, N, d in ((1, 1, 1), (5, 33, 7), (3, 128, 64), (1, 1400, 1024)):  # the last is made in several parts
             data = self.generate("--shape", f"{B},{N},{d}")
             self.assertEqual(data[:12], header(B, N, d))
             self.assertEqual(len(data), case_bytes(B, N, d))

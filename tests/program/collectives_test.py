@@ -123,7 +123,7 @@ class StepTest(CliTest):
     def test_a_sharded_optimizer_takes_less_memory(self):
         whole, sharded = (self.rows(4, "--ways", "flat", *more)[0][0] for more in ((), ("--shard",)))
         spared = whole["peak_after_init_bytes"] - sharded["peak_after_init_bytes"]
-        self.assertGreater(spared, 164160 * 4 * 2 * 0.7)  # of m and v three quarters
+        self.assertGreater(spared, 164160 * 4 * 2 * 0.7)  # three quarters of m and v
         self.assertEqual(whole["bytes"]["optimizer"] - sharded["bytes"]["optimizer"], spared)
         for row in whole, sharded:
             self.assertEqual(sum(row["bytes"].values()), row["peak_bytes"])

@@ -34,7 +34,7 @@ def kernels(device):
 class DifferentialTest(unittest.TestCase):
     def assert_every_kernel_agrees(self, device):
         """One that this processor lacks is told as skipped."""
-        done = differential("--device", device, "--seconds", str(SECONDS), "--seed", "5")  # whose first cases are small
+        done = differential("--device", device, "--seconds", str(SECONDS), "--seed", "5")  # its first cases are small
         if done.returncode == NO_GPU:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, OK, done.stdout + done.stderr)

@@ -26,14 +26,14 @@ from fault_test import Count, NeedsGpu, PRELOAD_AND_SANITIZER, SHIM, SOAK
 from lse_test import lse_by_seq
 
 HANGING = 20  # seconds; a run takes hundredths of one
-INPUT, OUTPUT, TEMPORARY, DIRECTORY = "input", "output", "temporary", "directory"  # what a call may be about
+INPUT, OUTPUT, TEMPORARY, DIRECTORY = "input", "output", "temporary", "directory"  # what a call acts on
 
 
 class Row(NamedTuple):
     """A kind of fault and what it does to a run: the exit code, or several where that is not known from the call alone;
     then each of them is to be seen. By what the call is about, where that decides."""
     call: str
-    how: Union[int, str]  # errno, or as fault_shim.cpp names it
+    how: Union[int, str]  # errno, or a word of fault_shim.cpp
     ends: Union[Tuple[int, ...], Dict[str, Tuple[int, ...]]]
     says: str = "never said"
     stays: bool = False  # every later call fails too
@@ -50,20 +50,20 @@ class Way(NamedTuple):
     name: str
     program: str = "hw4"
     options: Tuple[str, ...] = ()
-    form: str = "plain"  # of the input: plain, gzip or pipe
+    form: str = "plain"  # the input's form: plain, gzip or pipe
     output: str = "case.out"
     contract: str = "f32"
 
 
 UNREADABLE = r"case\.in(\.gz)?: cannot (read|stat): |/dev/stdin: cannot (read|stat): "
 UNWRITABLE = r"(case\.out|link|run\.lse|run\.json|run\.trace): cannot write: "
-# The directory is opened for the new file, and to flush its name.
+# The program opens the directory to create the new file and to flush its name.
 OPENING = {INPUT: (NO_INPUT,), OUTPUT: (CANNOT_CREATE,), TEMPORARY: (CANNOT_CREATE,),
            DIRECTORY: (CANNOT_CREATE, IO_ERROR)}
-# Only what was written can be lost.
+# Only written data can be lost.
 CLOSING = {INPUT: (OK,), OUTPUT: (OK,), TEMPORARY: (IO_ERROR,), DIRECTORY: (OK,)}
 ASKING = {INPUT: (NO_INPUT,), OUTPUT: (CANNOT_CREATE,), DIRECTORY: (NO_INPUT, CANNOT_CREATE)}
-# Reads of nothing that are none too many: by these the end of the data is found, so the last ones of a run.
+# Reads that find the end of the data by returning nothing: the last reads of a run.
 AT_THE_END = {("read", "plain"): 0, ("pread", "plain"): 1, ("read", "pipe"): 1, ("read", "gzip"): 2}
 FILE_ROWS = (
     Row("open", errno.EMFILE, OPENING,
@@ -100,23 +100,23 @@ FILE_ROWS = (
     Row("fchmod", errno.EPERM, (OK,)),
     Row("poll", errno.EINTR, (OK,)),
     Row("poll", errno.EINVAL, (OK,)),
-    Row("sched_getaffinity", errno.EINVAL, (OK,)),  # there are more processors than it was given room for
+    Row("sched_getaffinity", errno.EINVAL, (OK,)),  # there are more processors than the mask has room for
 )
 
 MEMORY_ROWS = (
-    # Some of it is wanted by helpers, without which a run goes on; in which order threads ask is not known.
+    # Some of it is for helper threads, without which a run continues; the order of the threads' requests varies.
     Row("malloc", errno.ENOMEM, (OK, NO_MEMORY), r"memory|no thread can be started"),
     Row("malloc", errno.ENOMEM, (NO_MEMORY,), r"memory|no thread can be started", stays=True),
     Row("mmap", errno.ENOMEM, (NO_MEMORY,), r"out of host memory"),
 )
 THREAD_ROW = Row("pthread_create", errno.EAGAIN, (OK, NO_MEMORY), r"no thread can be started")
 
-# The reports and --sync are there for their calls.
+# The reports and --sync add their calls.
 FIRST_WAY = Way("everything", options=("--sync", "--json", "run.json", "--trace", "run.trace"))
 FIXED_WAY = Way("fixed", options=("--contract", "fixed"), contract="fixed")
 PIPE_WAY = Way("a pipe", form="pipe")
 GZIP_WAY = Way("gzip", form="gzip")
-SEQ_GZIP_WAY = Way("seq, gzip", "seq", form="gzip")  # few ask for memory before zlib does
+SEQ_GZIP_WAY = Way("seq, gzip", "seq", form="gzip")  # few calls ask for memory before zlib does
 LINK_WAY = Way("through a link", output="link")
 LSE_WAY = Way("logsumexps", options=("--sync", "--lse", "run.lse"))
 OTHER_WAYS = (LINK_WAY, LSE_WAY, Way("one thread", options=("--threads", "1")), Way("seq", program="seq"),
@@ -145,7 +145,7 @@ class Matrix(cli_test.CliTest):
         super().setUp()
         if not SHIM.exists():
             self.skipTest(f"{SHIM} is not there; make tests builds it")
-        # Named as the messages do; all input in one gzip or pipe takes several reads.
+        # File names as in the messages; the gzip or pipe input takes several reads.
         case = generated(*self.shape)
         self.content = case.read_bytes()
         self.want = {contract: by_seq(case, contract) for contract in cli_test.contracts()}
@@ -176,7 +176,7 @@ class Matrix(cli_test.CliTest):
                 path.unlink()
         self.out.write_bytes(OLD_OUTPUT)
         (self.dir / "link").symlink_to(self.out)
-        # Whole names, which are too long to be kept without asking for memory; but those of the reports.
+        # Full paths, which are too long to be stored without an allocation; the reports have short ones.
         with self.standard_input(way) as stdin:
             return self.start_shim(way.program, row, number, *way.options, self.inputs[way.form], self.dir / way.output,
                                    stdin=stdin)
@@ -186,7 +186,7 @@ class Matrix(cli_test.CliTest):
         if way.form != "pipe":
             yield subprocess.DEVNULL
             return
-        # Not Python's input=, which fills a pipe in pieces of 4096 bytes: thousands of reads more, all of one kind.
+        # Not Python's input=, which fills a pipe in pieces of 4096 bytes and would only add thousands of equal reads.
         with subprocess.Popen(["cat", self.dir / "case.in"], stdout=subprocess.PIPE) as cat:
             yield cat.stdout
 
@@ -209,7 +209,7 @@ class Matrix(cli_test.CliTest):
             self.assertTrue(messages[0].startswith(f"{way.program}: "), messages[0])
             self.assertRegex(messages[0], row.says)
             self.assertNotIn(": : ", messages[0], "a file without a name")
-            # What fails when the output has its name already, fails the reports or the flushing of names.
+            # Once the output has its name, only the reports or the flushing of names can fail.
             whole = output == self.want[way.contract]
             late = whole and ("is written, but" in messages[0] or f"{way.output}:" not in messages[0])
             self.assertTrue(output == OLD_OUTPUT or late, "the output is neither the old one nor whole")
@@ -231,7 +231,7 @@ class Matrix(cli_test.CliTest):
     def sweep(self, way, row):
         """Every k until none is left; the exit codes that were seen."""
         if row.call == "malloc" and "--json" not in way.options:
-            # Without a report the last to ask are threads that compute, of which there may be fewer.
+            # Without a report the compute threads are the last to ask for memory, and there may be fewer of them.
             row = row._replace(ends=(OK, NO_MEMORY))
         codes = self.sweep_calls(
             row, lambda number: self.run_with(way, row, number),
@@ -257,7 +257,7 @@ class Matrix(cli_test.CliTest):
                 self.assertGreaterEqual(len(codes), least, f"{way.name}: no {row.call} was met; does the shim see it?")
 
 
-# The calls of a run by what they are for; poll() is for pipes.
+# The calls of a run by purpose; poll() is for pipes.
 CALLS = {
     "opening": {"open", "close"},
     "reading": {"read", "pread"},
@@ -361,7 +361,7 @@ class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
     def test_threads(self):
         """Of the readers, the writers and those that compute there may be fewer than asked for, but of each kind one,
         and the one that waits for signals."""
-        case = generated(40, 128, 32)  # enough for several of each
+        case = generated(40, 128, 32)  # enough for several threads of each kind
         self.file(case.read_bytes())
         for contract in cli_test.contracts():
             self.want[contract] = by_seq(case, contract)
@@ -430,7 +430,7 @@ class ManyCasesMatrixTest(Matrix):
                     self.assertEqual(whole.count(False), 1)
                     failed.add(whole.index(False))
             self.sweep_cases(rows[call], check)
-            # Reading and writing go on side by side; the others are in the order of the list.
+            # Reading and writing run side by side; the other calls follow the order of the list.
             self.assertTrue(failed == {0, 1, 2} if call in ("open", "rename") else failed, call)
 
     def test_memory(self):
@@ -496,7 +496,7 @@ class StandardStreamsTest(Matrix):
 
 class GpuMatrixTest(NeedsGpu, Sweeps, Names, Matrix):
     device = "gpu"
-    rows = FILE_ROWS  # most memory is the driver's there, which does not say in one line what it lacks
+    rows = FILE_ROWS  # most memory there is the driver's, which does not report in one line what it lacks
     test_other_ways = MatrixTest.test_other_ways
     if not SOAK:  # a hundred runs that make a context, and calls that no engine is behind: MatrixTest has them
         test_gzip = test_link = test_looking = test_output_is_the_input = test_pipe = None

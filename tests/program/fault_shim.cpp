@@ -1,19 +1,19 @@
-// Loaded before the C library (LD_PRELOAD), it makes calls go wrong as a disk, a signal or a machine without memory
-// would. What goes wrong is in the environment:
+// Loaded before the C library (LD_PRELOAD), this library makes calls fail as a full disk, a signal or a lack of memory
+// would. The environment selects the fault:
 //
 //     FAULT_CALL=NAME   open, read, pread, write, pwrite, lseek, close, fsync, rename, stat, fstat, fchmod, fallocate,
-//                       fcntl, poll, mmap, sched_getaffinity, malloc (and its kin) or pthread_create
-//     FAULT_AT=K        the K-th such call, from 1; of file calls only those that the program itself makes, and none of
-//                       /proc. A read() takes all that it asks for, so that how many there are does not depend on how
-//                       much a pipe holds and when
-//     FAULT_STAYS=1     and every one after it
+//                       fcntl, poll, mmap, sched_getaffinity, malloc (and similar) or pthread_create
+//     FAULT_AT=K        the K-th such call, from 1; among file calls only the program's own, and none on /proc.
+//                       A read() takes all that it asks for, so that the number of reads does not depend on how
+//                       much a pipe holds at a time
+//     FAULT_STAYS=1     and every call after it
 //     FAULT_HOW=N       fails with this errno; "short": reads or writes half, at least a byte; "none": nothing at all;
-//                       "wait": does what it should, but only when somebody has removed FAULT_FIRED
-//     FAULT_FIRED=PATH  a file that is made when it did, with the name of the file that the call was about, if any
+//                       "wait": succeeds, but only after FAULT_FIRED has been removed
+//     FAULT_FIRED=PATH  is created at the fault and names the file that the call acted on, if any
 //
-// And, whether anything goes wrong or not:
+// And, with or without a fault:
 //
-//     FAULT_LOG=PATH    a line for each file call of the program, in their order: its name and that of the file
+//     FAULT_LOG=PATH    gets a line for each file call of the program, in order: the call's name and the file's
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -36,7 +36,7 @@
 #include <ctime>
 #include <string_view>
 
-// The C library's own, under the names that are left when malloc is taken.
+// The C library's own functions, under the names that remain when malloc is replaced.
 // NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 void* __libc_malloc(size_t);
@@ -68,21 +68,21 @@ Result fail(int error) {
 enum class How { none, error, part, nothing, wait };
 
 struct Plan {
-    const char* call = nullptr; // null: nothing is to go wrong, or it is too early
+    const char* call = nullptr; // null: no fault is asked for, or it is too early
     const char* fired = nullptr;
     const char* log = nullptr;
     long at = 0;
     bool stays = false;
     How how = How::none;
     int error = 0;
-    uintptr_t program_begin = 0; // where the program's own code is
+    uintptr_t program_begin = 0; // the address range of the program's own code
     uintptr_t program_end = 0;
 };
 
 Plan plan;
 std::atomic<long> calls{0};
 
-int find_program(dl_phdr_info* info, size_t, void*) { // the first one listed is the program
+int find_program(dl_phdr_info* info, size_t, void*) { // the program is listed first
     for (int i = 0; i < info->dlpi_phnum; ++i) {
         const auto& part = info->dlpi_phdr[i];
         if (part.p_type != PT_LOAD) continue;
@@ -105,21 +105,21 @@ void read_plan() {
     const char* how = std::getenv("FAULT_HOW");
     if (how == nullptr) return;
     plan.how = how_named(how);
-    plan.error = static_cast<int>(std::strtol(how, nullptr, 10)); // 0 of a word
+    plan.error = static_cast<int>(std::strtol(how, nullptr, 10)); // 0 for a word
     plan.at = setting("FAULT_AT");
     plan.stays = setting("FAULT_STAYS") == 1;
     plan.fired = std::getenv("FAULT_FIRED");
     plan.call = std::getenv("FAULT_CALL");
 }
 
-// The file that a call is about; of rename() the one that gets a new name.
+// The file that a call acts on; for rename() the file that gets a new name.
 class FileOfCall {
 public:
     FileOfCall() = default; // none
     explicit FileOfCall(const char* path) : path_(path) {}
     explicit FileOfCall(int fd) : fd_(fd) {}
 
-    // Its name, as long as there is room. By the bare system calls, as all that nothing here is to count.
+    // Writes the file's name, as much as fits. Uses bare system calls, as all code here whose calls must not count.
     size_t name(char* to, size_t room) const {
         if (path_ != nullptr) {
             const size_t size = std::min(room, std::strlen(path_));
@@ -142,7 +142,7 @@ private:
     int fd_ = -1;
 };
 
-// In one piece, for other threads write lines too.
+// Writes in one piece, because other threads write lines too.
 void write_file(const char* path, int flags, const char* text, size_t size) {
     const long fd = ::syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
     if (fd < 0) return;
@@ -171,7 +171,7 @@ void add_to_log(const char* call, const FileOfCall& file) {
     write_file(plan.log, O_APPEND, line, size);
 }
 
-// What this call is to do.
+// Decides what this call does.
 How due(const char* call, const FileOfCall& file = {}) {
     if (plan.call == nullptr || std::strcmp(call, plan.call) != 0) return How::none;
     const long number = ++calls;
@@ -187,15 +187,15 @@ bool is_program(const void* caller) {
     return address >= plan.program_begin && address < plan.program_end;
 }
 
-// The same, for calls that libraries make too. A library that is linked statically is part of the program. The C++
-// library is that on some machines, and the program reads /proc through it alone.
+// The same for calls that libraries make too. A statically linked library is part of the program. The C++ library is
+// one on some machines, and only it reads /proc for the program.
 How due_in_program(const char* call, const void* caller, const FileOfCall& file = {}) {
     if (!is_program(caller) || file.is_in_proc()) return How::none;
     add_to_log(call, file);
     return due(call, file);
 }
 
-// One that moves bytes: `work(size)` is the call.
+// Handles a call that moves bytes: `work(size)` is the call.
 template <class Work>
 ssize_t move_badly(How how, size_t size, const Work& work) {
     switch (how) {
@@ -208,7 +208,7 @@ ssize_t move_badly(How how, size_t size, const Work& work) {
     return work(size);
 }
 
-// As from a pipe that is always full, whoever fills it and when.
+// Reads as from a pipe that is always full.
 ssize_t read_fully(int fd, void* to, size_t size) {
     static auto* real = next<ssize_t(int, void*, size_t)>("read");
     size_t done = 0;
@@ -220,7 +220,7 @@ ssize_t read_fully(int fd, void* to, size_t size) {
     return done > 0 ? static_cast<ssize_t>(done) : got;
 }
 
-// Faults are for main() alone: what happens before and after it is that of libraries.
+// Faults only occur during main(): calls before and after it belong to libraries.
 int (*real_main)(int, char**, char**) = nullptr;
 int faulty_main(int argc, char** argv, char** environment) {
     read_plan();
@@ -235,7 +235,7 @@ int faulty_main(int argc, char** argv, char** environment) {
 
 extern "C" {
 
-// NOLINTNEXTLINE(bugprone-reserved-identifier): the C library's, which is to be replaced
+// NOLINTNEXTLINE(bugprone-reserved-identifier): this replaces the C library's function
 int __libc_start_main(int (*program)(int, char**, char**), int argc, char** argv, void (*init)(), void (*fini)(),
                       void (*loader_fini)(), void* stack_end) {
     using Start = int(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
@@ -273,14 +273,14 @@ int open(const char* path, int flags, ...) {
     va_end(more);
     return due_in_program("open", CALLER, FileOfCall(path)) == How::error ? -1 : real(path, flags, mode);
 }
-int close(int fd) { // what fails to be closed is closed all the same, as Linux does it
+int close(int fd) { // a failing close() still closes, as on Linux
     static auto* real = next<int(int)>("close");
     const bool fails = due_in_program("close", CALLER, FileOfCall(fd)) == How::error;
     const int error = errno;
     const int closed = real(fd);
     return fails ? fail(error) : closed;
 }
-// A call that does nothing but fail when its turn has come. `file`: what it is about.
+// A call that can only fail, when it is due. `file`: what the call acts on.
 #define CAN_FAIL(Result, name, parameters, file, ...)                                                                  \
     Result name parameters {                                                                                           \
         static auto* real = next<Result parameters>(#name);                                                            \
@@ -322,7 +322,7 @@ int posix_memalign(void** memory, size_t alignment, size_t size) {
     return *memory == nullptr ? ENOMEM : 0;
 }
 
-// The same under the names that some headers choose.
+// The same functions under the names that some headers choose.
 ssize_t pread64(int, void*, size_t, off64_t) __attribute__((alias("pread")));
 ssize_t pwrite64(int, const void*, size_t, off64_t) __attribute__((alias("pwrite")));
 int fallocate64(int, int, off64_t, off64_t) __attribute__((alias("fallocate")));

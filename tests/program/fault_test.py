@@ -136,7 +136,7 @@ class LargeFileTest(FaultTest):
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
     @unittest.skipIf(LINES_COUNTED, "takes a minute when lines are counted")
     def test_memory_stays_that_of_the_ring(self):
-        # 0.4 GB, a dozen rings of 32 MiB, or ten times as much; one token a batch, so that there is little to compute.
+        # 0.4 GB, a dozen rings of 32 MiB, or ten times as much; one token per batch, to compute little.
         path, report = self.dir / "case.in", self.dir / "run.json"
         batches = 1_300_000 if SOAK else 130_000
         write_zeros(path, batches, 1, 256)
@@ -162,8 +162,8 @@ class GpuLargeFileTest(NeedsGpu, LargeFileTest):
     device = "gpu"
 
     def test_batch_larger_than_a_slot(self):
-        # Zeros in Q and K weigh every value the same, so a row of the output is the mean of V, and where no slice was
-        # computed the zeros of the new file.
+        # Zeros in Q and K weigh every value the same, so a row of the output is the mean of V; where a slice was not
+        # computed, the new file still has its zeros.
         path, report = self.dir / "case.in", self.dir / "run.json"
         tokens, dim = 1 << 18, 64
         write_zeros(path, 2, tokens, dim)
@@ -187,9 +187,9 @@ WITHOUT_CONTEXT = ((UNKNOWN, NO_GPU, r"no usable GPU: unknown error"),
 
 
 FAILING = (UNKNOWN, (INTERNAL,), r"cudaErrorUnknown .* from .* at src/gpu/")
-# Where it is the slots that do not fit, smaller ones are tried.
+# Where the slots do not fit, hw4 tries smaller ones.
 LACKING = (OUT_OF_MEMORY, (OK, NO_MEMORY), r"cudaErrorMemoryAllocation .* from .* at src/gpu/")
-FIRST_CALLS = 25  # each of those before it fails, of the others some
+FIRST_CALLS = 25  # each of the first calls fails once, a sample of the later ones
 
 
 def failing_call(number, error):
@@ -229,7 +229,7 @@ class CudaFaultTest(NeedsGpu, FaultTest):
                 self.assert_fails(done, done.returncode, wanted, None)
 
     def fail_first_calls(self, *fault):
-        for number in range(3, FIRST_CALLS):  # the first two are made before there is a context
+        for number in range(3, FIRST_CALLS):  # the first two come before the CUDA context
             self.fail_call(number, *fault)
 
     def fail_later_calls(self, error, codes, wanted):
@@ -239,7 +239,7 @@ class CudaFaultTest(NeedsGpu, FaultTest):
         number = FIRST_CALLS
         with self.subTest(of=calls, seed=seed):
             while number <= calls:
-                late = number > calls - 5  # a run may have made fewer
+                late = number > calls - 5  # this run may have made fewer calls
                 self.fail_call(number, error, (OK, *codes) if late else codes, wanted)
                 number += 1 if SOAK else chance.randrange(1, 8)
 

@@ -27,13 +27,13 @@ sys.path.insert(0, str(ROOT / "python"))
 from hw4 import library  # noqa: E402: after the path of the library
 
 CONTRACTS = {"f32": (0, 1), "fixed": (0,), "fixed16": (0,), "bf16": (0, 1), "fp16": (0, 1)}  # their operations
-# batches, heads, kv_heads, queries, keys, dim and, where it is not dim, value_dim
+# batches, heads, kv_heads, queries, keys, dim and, where it differs, value_dim
 SHAPES = [(1, 1, 1, 1, 1, 1), (2, 2, 1, 33, 70, 33), (1, 2, 2, 130, 64, 64), (2, 4, 2, 40, 40, 256)]
 ARGUMENTS = {0: (("q", "k", "v"), ("o",)), 1: (("q", "k", "v", "d_o"), ("dq", "dk", "dv"))}
 EXPORTED = {"hw4_plan", "hw4_run", "hw4_check", "hw4_append", "hw4_rope_table", "hw4_error", "hw4_gpu", "hw4_abi",
             "hw4_version", "hw4_revision"}
 KEYS = {"k", "v", "dk", "dv"}
-VALUES = {"v", "o", "d_o", "dv"}  # with columns of v
+VALUES = {"v", "o", "d_o", "dv"}  # these have V's columns
 
 
 def columns_of(sizes, name):
@@ -308,7 +308,7 @@ class BytesTest(LibraryTest):
                                                              ("fp16", False, 0, False, 2)):
             case = Case(sizes, contract, causal=causal)
             call = case.call(gap, heads_inside, threads)
-            for name in ("k", "v"):  # what is behind a length does not matter
+            for name in ("k", "v"):  # data beyond a length does not matter
                 rows = case.rows[name]
                 for at, (batch, _, row) in zip(rows.places(), itertools.product(range(4), range(2), range(70))):
                     if row >= lengths[batch]:
@@ -376,7 +376,7 @@ class BytesTest(LibraryTest):
                     for pair in range(dim // 2 if rotates and name != "v" else 0):
                         x, y = (2 * pair, 2 * pair + 1) if interleaved else (pair, pair + dim // 2)
                         a, b_, (c, s) = row[x], row[y], table[position * dim + 2 * pair:position * dim + 2 * pair + 2]
-                        row[x], row[y] = a * c - rounded(b_ * s), a * s + rounded(b_ * c)  # exact, but for one rounding
+                        row[x], row[y] = a * c - rounded(b_ * s), a * s + rounded(b_ * c)  # exact but for one rounding
                     place = b * to.batch + h * to.head + (i if name == "q" else position) * dim
                     to.data[place:place + dim] = row
             call = library.AppendCall(size=ctypes.sizeof(library.AppendCall), batches=batches, kv_heads=kv_heads,
@@ -410,7 +410,7 @@ class BytesTest(LibraryTest):
         value = 0
         for word in struct.unpack("<32768I", bytes(table(10000.0, 512, 64))):
             value = (value ^ word) * 0x100000001b3 % 2**64
-        self.assertEqual(f"{value:016x}", "a36901001c936879")  # x86-64 and aarch64
+        self.assertEqual(f"{value:016x}", "a36901001c936879")  # the same on x86-64 and aarch64
         for theta, dim in ((10000.0, 6), (500000.0, 128), (1.0, 2)):
             made = table(theta, 5000, dim)
             for position, pair in itertools.product((0, 1, 77, 4999), range(dim // 2)):
@@ -427,7 +427,7 @@ class BytesTest(LibraryTest):
         call = case.call(gap=1)
         pointers = [getattr(call, name).data for name in ("q", "k", "v", "o")]
         for name in ("q", "k", "v", "o"):
-            getattr(call, name).data = None  # to plan follows no pointer
+            getattr(call, name).data = None  # hw4_plan follows no pointer
         needs = library.plan(call)
         for name, pointer in zip(("q", "k", "v", "o"), pointers):
             getattr(call, name).data = pointer

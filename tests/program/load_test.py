@@ -19,7 +19,7 @@ from fault_test import NeedsGpu, SOAK
 
 AT_ONCE = 16
 HANGING = 300  # seconds for all sixteen
-# Different ones, so that a mix-up shows; the first are several chunks.
+# All differ, so that a mix-up shows; the first have several chunks.
 CASES = (("uniform", 60, 256, 64), ("spread", 400, 64, 32), ("climb", 3, 1000, 64), ("huge", 7, 300, 40),
          ("denormal", 200, 50, 33), ("brink", 2, 1500, 16), ("fading", 5, 700, 32), ("equal", 1000, 3, 128))
 
@@ -95,7 +95,7 @@ class CpuLoadTest(Load, cli_test.CliTest):
     device = "cpu"
 
 
-# Takes the GPU's memory but for what it is told to leave, says so and waits until its standard input ends.
+# Takes the GPU's memory except for a given amount, says so and waits until its standard input ends.
 TAKE_MEMORY = """
 import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")

@@ -76,7 +76,7 @@ class ComputedTest(LongHeaderTest):
 
     def test_numbers_are_refused_by_their_place(self):
         data = bytearray(good())
-        row, column = 3, 2  # of V, in the last batch and head
+        row, column = 3, 2  # in V, in the last batch and head
         at = 64 + data_bytes() // 2 + 4 * 4 * (4 * 3 + 2 * 5 + 1 * 5 + row) + 4 * column
         struct.pack_into("<f", data, at, math.nan)
         wanted = rf"batch 1, V, head 1, row {row}, column {column}: .*nan, need a finite"
@@ -137,7 +137,7 @@ class LengthsTest(LongHeaderTest):
             self.assertEqual(struct.unpack_from("<4i", data, 64), self.LENGTHS)
             for kernel in kernels("cpu", "f32"):
                 with self.subTest(more=more, kernel=kernel):
-                    self.assert_computes(path, "--kernel", kernel, "--threads", "40")  # which divide the keys
+                    self.assert_computes(path, "--kernel", kernel, "--threads", "40")  # the threads divide the keys
             got, start, each = self.out.read_bytes(), 80, 4 * N_q * d * item
             for batch, length in enumerate(self.LENGTHS):
                 q, rows = data[start:start + each], data[start + each:start + each + 2 * kv_heads * N_k * d * item]

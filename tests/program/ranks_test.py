@@ -189,7 +189,7 @@ class RefusalTest(RanksTest):
     def test_what_they_cannot_share(self):
         packed = self.file(gzip.compress(self.case.read_bytes(), 1), "case.in.gz")
         fifo = self.dir / "fifo"
-        os.mkfifo(fifo)  # to which nobody writes: opened it would be waited for
+        os.mkfifo(fifo)  # it has no writer: opening it would hang
         for name, shown in ((packed, packed), (fifo, fifo), ("-", "standard input")):
             self.assert_all_fail(together(2, name, self.out), USAGE, r"several ranks read it at once, need a plain file",
                                  shown)
@@ -265,7 +265,7 @@ class RefusalTest(RanksTest):
 class FailureTest(RanksTest):
     def setUp(self):
         super().setUp()
-        self.case = generated(3, 300, 16)  # a batch a rank, so that each reads and writes
+        self.case = generated(3, 300, 16)  # a batch per rank, so that each reads and writes
         self.out.write_bytes(OLD_OUTPUT)
 
     def test_of_several_flaws_the_first_is_named(self):
@@ -331,8 +331,8 @@ class FailureTest(RanksTest):
         self.assertEqual(self.out.read_bytes(), by_seq(self.case))
 
     def test_an_interrupt_reaches_all(self):
-        # Seconds after SIGTERM mpirun kills, which ends the rank that is held. After one, which is usual, others may not
-        # yet have cleaned up on a busy machine.
+        # mpirun kills this many seconds after SIGTERM, which ends the held rank. After one second, the default, other
+        # ranks may not have cleaned up yet on a busy machine.
         process, held = self.hold_rank(1, {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": "5"})
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=PATIENCE)

@@ -109,9 +109,9 @@ class SizeTest(cli_test.CliTest):
 
     @unittest.skipUnless(SOAK, SLOW)
     def test_more_than_2_to_31_numbers(self):
-        # 24 GiB in, 8 out: a number wherever the bytes or numbers of input or output pass 2^31 or 2^32, and at the ends.
+        # 24 GiB in, 8 GiB out: numbers wherever bytes or counts of input or output pass 2^31 or 2^32, and at the ends.
         batches, matrix = (1 << 20) + 1, 8 * 256
-        sizes = (matrix, 4 * matrix, 3 * matrix, 12 * matrix)  # of a batch
+        sizes = (matrix, 4 * matrix, 3 * matrix, 12 * matrix)  # per batch
         passed = {(1 << bits) // size for bits in (31, 32) for size in sizes}
         places = sorted({0, batches - 1, *(batch for batch in passed if batch < batches)})
         sparse = Sparse(batches, 8, 256, {place: number for number, place in enumerate(places, 1)})
@@ -119,7 +119,7 @@ class SizeTest(cli_test.CliTest):
         case = self.dir / "case.in"
         sparse.write_input(case)
         expected = self.assert_computed(sparse, case)
-        with open(expected, "r+b") as file:  # a difference behind all that
+        with open(expected, "r+b") as file:  # a difference beyond all of these
             file.seek(sparse.output_bytes() - 4 * 257)
             file.write(floats([-1]))
         done = self.compare(case, expected)

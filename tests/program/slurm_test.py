@@ -105,7 +105,7 @@ def setUpModule():
 class SlurmTest(RanksTest):
     def setUp(self):
         super().setUp()
-        self.case = generated(3, 300, 16)  # a batch a rank, where there are three
+        self.case = generated(3, 300, 16)  # a batch per rank, where there are three ranks
         self.out.write_bytes(OLD_OUTPUT)
 
     def srun(self, tasks, *args, mpi="pmix", program=HW4_MPI):
@@ -139,7 +139,7 @@ class SlurmTest(RanksTest):
                 done = self.srun(2, self.case, self.out, mpi=mpi, program=program)
                 self.assertNotEqual(done.returncode, OK)
                 self.assertEqual((self.out.read_bytes(), self.temporaries()), (OLD_OUTPUT, []))
-                if program != HW4_MPI:  # MPI itself may say so first
+                if program != HW4_MPI:  # MPI itself may report an error first
                     self.assertEqual(done.returncode, USAGE, done.stderr)
                     self.assertEqual(len(re.findall(r"hw4: started as 2 tasks", done.stderr)), 2, done.stderr)
 

@@ -29,7 +29,7 @@ from listing import BYTES, choose, listing_of  # noqa: E402
 
 TABLE = REPO / "testcases" / "cases.tsv"
 MOST_FLOPS_OF_SEQ = 5e8
-MOST_FLOPS_SANITIZED = 1e8  # sanitizers slow the programs down ten times and more
+MOST_FLOPS_SANITIZED = 1e8  # sanitizers make the programs ten times slower or more
 
 
 def setUpModule():

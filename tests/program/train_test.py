@@ -30,7 +30,7 @@ except ImportError:
     torch = None
 
 STEPS = 20
-# Of 20 steps of tiny on the text below. It was written down: every machine has to come to it.
+# The CRC after 20 steps of tiny on the text below, a constant: every machine must produce it.
 CHECKPOINT_CRC = "bb34810a"
 TEXT_CRC = "5a34eb9f"
 SMALLER = ("--model", "tiny", "--width", "16", "--hidden", "24", "--layers", "1", "--heads", "2", "--context", "8")

@@ -1,4 +1,4 @@
-// A launch on a case with its expected bytes.
+// A launch on a case, compared with the expected bytes.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ inline std::vector<float> attend(const Kernel& kernel, const AttentionCase& test
     return attend(test, plan_of(kernel, test.problem, current_device()).scratch_bytes, launcher_of(kernel));
 }
 
-// A launch of the kernel that is several, each of some query rows of every unit.
+// Runs the kernel as several launches, each of some query rows of every unit.
 inline auto in_query_steps(const Kernel& kernel) {
     return [launch_some = launcher_of(kernel)](Launch launch, cudaStream_t stream) {
         for (; launch.first_query < launch.problem.queries; launch.first_query = launch.end_query) {
@@ -27,7 +27,7 @@ inline auto in_query_steps(const Kernel& kernel) {
     };
 }
 
-// The same with the statistics of all rows, which have to be the reference's.
+// The same with the statistics of all rows, which must equal the reference's.
 template <class Run>
 std::vector<float> attend_with_statistics(const AttentionCase& test, size_t scratch_bytes, Run run) {
     std::vector<RowStatistics> statistics;

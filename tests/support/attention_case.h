@@ -28,7 +28,7 @@ struct AttentionCase {
     const Contract* contract;
     std::string name;
     std::vector<float> qkv;
-    std::vector<float> expected;           // the reference's bytes (expected.h)
+    std::vector<float> expected;           // bytes of the reference (expected.h)
     std::vector<RowStatistics> statistics; // of every row
 
     AttentionCase(const Problem& s, const Distribution& values, uint64_t seed, const Contract& under = kF32)
@@ -37,8 +37,8 @@ struct AttentionCase {
         compute_expected();
     }
 
-    // A running sum that ends as -0, on top of a total that is -0, before a tile that has to be padded: the padding
-    // turns one of the two into +0.
+    // A running sum ends as -0, and the total before it is -0, ahead of a tile that needs padding: the padding turns
+    // one of the two into +0.
     static AttentionCase with_negative_zeros(const Contract& under = kF32) {
         constexpr int64_t n = 2 * kSegmentKeys + 1;
         AttentionCase test({1, n, 1}, "negative zeros", under);
@@ -46,13 +46,13 @@ struct AttentionCase {
         float* k = q + n;
         float* v = k + n;
         std::fill(q, q + n, 1.0f);
-        std::fill(k + kSegmentKeys, k + 2 * kSegmentKeys, 60.0f); // raises the reference: the total sinks to -0
+        std::fill(k + kSegmentKeys, k + 2 * kSegmentKeys, 60.0f); // raises the reference: the total underflows to -0
         v[0] = v[n - 1] = -0x1p-149f;
         test.compute_expected();
         return test;
     }
 
-    // fill_batch(qkv, batch) writes the batch's three matrices; what it leaves is zero.
+    // fill_batch(qkv, batch) writes the batch's three matrices; elements that it skips are zero.
     template <class FillBatch>
     static AttentionCase filled(const Problem& s, const std::string& values, FillBatch fill_batch,
                                 const Contract& under = kF32) {
@@ -70,7 +70,7 @@ private:
           expected(static_cast<size_t>(s.batches) * s.batch_output_floats()),
           statistics(static_cast<size_t>(s.output_rows())) {}
 
-    // A batch does not know of the others: large cases take all processors, one reference each.
+    // Batches are independent: a large case uses all processors, one reference each.
     void compute_expected() {
         std::atomic<int64_t> next{0};
         const auto take_batches = [&] {
@@ -92,8 +92,8 @@ private:
     }
 };
 
-// The same case for every kernel that is tested with it: the reference, which takes longer than they, is computed once.
-// The problem by value: what is returned refers to nothing of the caller's, and g++ 13 warns where it might.
+// Shared by every kernel under test: the reference takes longer than the kernels, so it is computed once. The problem
+// is passed by value: the returned case keeps nothing of the caller's, and g++ 13 warns where it might.
 inline const AttentionCase& reference_case(Problem problem, Distribution values, uint64_t seed,
                                            const Contract& contract = kF32) {
     using Key = std::tuple<std::string, std::string, uint64_t, const Contract*>;
@@ -104,7 +104,7 @@ inline const AttentionCase& reference_case(Problem problem, Distribution values,
     return cases.emplace(key, AttentionCase(problem, values, seed, contract)).first->second;
 }
 
-// Bytes, not values: == would take -0 for +0 and never take a NaN for itself.
+// Compares bytes, not values: == would take -0 for +0, and a NaN never equals itself.
 inline testing::AssertionResult same_bytes(const std::vector<float>& expected, const std::vector<float>& got) {
     if (expected.size() != got.size())
         return testing::AssertionFailure() << expected.size() << " values expected, got " << got.size();
@@ -128,27 +128,27 @@ inline testing::AssertionResult same_statistics(const std::vector<RowStatistics>
     return same_bytes(numbers(expected), numbers(got)) << " of M, origin and l, row by row";
 }
 
-// But for those that are there to be timed: normal, stray, sink and low.
+// All kinds except those made for timing: normal, stray, sink and low.
 constexpr CaseKind kAllKinds[] = {CaseKind::uniform,  CaseKind::equal,    CaseKind::negative, CaseKind::spread,
                                   CaseKind::denormal, CaseKind::dominant, CaseKind::vzero,    CaseKind::huge,
                                   CaseKind::fading,   CaseKind::climb,    CaseKind::brink,    CaseKind::threshold,
                                   CaseKind::digits};
 constexpr int kKinds = static_cast<int>(std::size(kAllKinds));
 
-// Those, with other numbers too: rows that leave the range of M = 0 now and then, often, all of them; on both sides of
-// 2^18, where a kernel of fixed takes another code; beyond 2^21.
+// The kinds for timing, also with other parameters: rows that leave the range of M = 0 sometimes, often, always; on
+// both sides of 2^18, where a kernel of fixed takes other code; beyond 2^21.
 inline std::vector<Distribution> timed_distributions() {
     return {CaseKind::normal,        {CaseKind::normal, 3.5}, {CaseKind::normal, 6}, {CaseKind::normal, 30},
             {CaseKind::normal, 100}, {CaseKind::normal, 200}, CaseKind::stray,       {CaseKind::stray, 1e6},
             {CaseKind::sink, 0},     {CaseKind::sink, 0.5},   {CaseKind::sink, 1},   CaseKind::low};
 }
 
-// Two stray rows in the first; every size of kernels' rows, whole and in part.
+// Two stray rows in the first problem; every row size of the kernels, full and partial.
 inline std::vector<Problem> timed_problems() {
     return {{1, 540, 8}, {2, 33, 1}, {1, 129, 32}, {1, 65, 33}, {1, 130, 64}, {1, 97, 100}, {1, 127, 128}, {1, 1, 64}};
 }
 
-// Sizes around every edge: one, tiles, blocks of rows and segments with one less and one more, odd and whole d.
+// Sizes at every limit: one, tiles, blocks of rows and segments with one less and one more, odd and round d.
 inline std::vector<Problem> corner_problems() {
     return {{1, 1, 1},     {5, 1, 64},    {2, 2, 3},    {1, 31, 32},  {1, 32, 32},   {3, 33, 32},  {1, 100, 7},
             {1, 63, 48},   {1, 64, 40},   {1, 65, 96},  {2, 97, 128}, {1, 127, 64},  {1, 128, 32}, {1, 129, 64},

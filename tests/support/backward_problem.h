@@ -1,4 +1,4 @@
-// Problems of backward, with heads, two lengths and a mask.
+// Backward problems with heads, two lengths and a mask.
 #pragma once
 
 #include "src/problem/problem.h"

@@ -1,5 +1,5 @@
-// What the causal mask has to be whoever computes it, as tests over a list of subjects: a row is the attention of the
-// keys that it sees, which is computed without any mask, by the reference.
+// Properties of the causal mask, as tests over a list of subjects: a row is the attention over the keys that it sees,
+// which the reference computes without any mask.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ protected:
 
     static std::vector<float> attend(const CausalCase& test) { return GetParam().attend(test.problem, test.qkv); }
 
-    // A kernel may be for head sizes up to some only: then the case is left out.
+    // Skips the case where the kernel does not take its head size.
     static void expect_definition(CausalCase test) {
         if (!GetParam().why_not(test.problem).empty()) return;
         EXPECT_TRUE(same_bytes(test.by_definition(*GetParam().contract), attend(test))) << test.name;
@@ -45,7 +45,7 @@ protected:
     }
 };
 
-// Either length the longer, by one, by a tile and more; rows that see one key, and none.
+// Either length is longer, by one, by a tile and more; rows that see one key, and rows that see none.
 TEST_P(Causal, ARowIsTheAttentionOfTheKeysThatItSees) {
     struct Sizes {
         int64_t queries, keys, dim;
@@ -57,7 +57,7 @@ TEST_P(Causal, ARowIsTheAttentionOfTheKeysThatItSees) {
         expect_definition(made(causal_problem(sizes.queries, sizes.keys, sizes.dim), CaseKind::uniform));
 }
 
-// With three keys more than queries: rows of one vector end in different tiles.
+// Three more keys than queries: rows of one vector end in different tiles.
 TEST_P(Causal, ARowIsThatOnValuesOfEveryKind) {
     std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
     for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
@@ -74,7 +74,7 @@ TEST_P(Causal, HeadsThatShareKeysEachSeeTheirOwn) {
     }
 }
 
-// What comes after a row, and whether its queries are asked for at once, one by one or together with others.
+// Later keys do not matter, nor whether queries are computed at once, one by one or in groups.
 TEST_P(Causal, EveryPrefixIsThatOfTheWhole) {
     CausalCase whole = made(causal_problem(150, 150, 8), CaseKind::spread);
     const std::vector<float> together = attend(whole);
@@ -84,7 +84,7 @@ TEST_P(Causal, EveryPrefixIsThatOfTheWhole) {
     }
 }
 
-// A sequence in chunks of rows, as text is generated: each has fewer queries than keys. Only so many of the small ones.
+// A sequence in chunks of rows, as text is generated: fewer queries than keys. Of small chunks every 13th is compared.
 TEST_P(Causal, ASequenceInChunksIsTheWholeOne) {
     constexpr int64_t kTokens = 1030;
     CausalCase whole = made(causal_problem(kTokens, kTokens, 4), CaseKind::spread);
@@ -94,7 +94,7 @@ TEST_P(Causal, ASequenceInChunksIsTheWholeOne) {
             expect_rows(whole, together, first, std::min(first + rows, kTokens));
 }
 
-// The step of a server that generates text for many: a query each, over keys of its own.
+// A decoding step of a server for many users: one query each, over its own keys.
 TEST_P(Causal, ARowAloneIsThatRowInABatchOf64) {
     for (const int64_t dim : {64, 33}) {
         Problem problem = causal_problem(1, 200, dim).of_batches(64);
@@ -117,7 +117,7 @@ protected:
     static int64_t tile() { return tile_keys_of(*GetParam().contract); }
 };
 
-// On values as they are: the scale of a tile is that of all its keys, so prefixes agree where they end with a tile.
+// Values are not adjusted: a tile's scale comes from all its keys, so prefixes agree where they end with a tile.
 TEST_P(FixedCausal, PrefixesThatEndWithATileAreThoseOfTheWhole) {
     const int64_t tokens = 7 * tile() + 20;
     CausalCase whole(causal_problem(tokens, tokens, 8), CaseKind::uniform);
@@ -130,8 +130,8 @@ TEST_P(FixedCausal, PrefixesThatEndWithATileAreThoseOfTheWhole) {
     expect_rows(whole, together, tokens - 20, tokens);
 }
 
-// Scores so small that they are cut, where no score is low enough to have no weight, and columns of V that are zero, so
-// that half a unit for a tile too many shows.
+// Scores so small that they are cut off, while no score is low enough to have no weight, and columns of V that are
+// zero: half a unit too much for one tile shows.
 TEST_P(FixedCausal, ATileOfWhichARowSeesNothingIsNotCounted) {
     const int64_t queries = tile() + 11;
     const int64_t keys = tile() + 14;
@@ -142,8 +142,8 @@ TEST_P(FixedCausal, ATileOfWhichARowSeesNothingIsNotCounted) {
     expect_definition(test.with_the_largest_first(*GetParam().contract));
 }
 
-// Its numbers are the largest of the tile, and its score is so low that it has no weight where it is seen: a row that
-// does not see it is the attention of the keys that it sees and of this one.
+// The hidden key has the largest numbers of the tile, and its score is so low that it has no weight where it is seen: a
+// row that does not see it equals the attention over its visible keys and this one.
 TEST_P(FixedCausal, AHiddenKeyCountsForTheScaleOfItsTile) {
     constexpr int64_t kTokens = 60;
     constexpr int64_t kDim = 16;

@@ -1,4 +1,4 @@
-// A case under the causal mask, and the rows that it has to have.
+// A case with the causal mask, and the rows that its output must have.
 #pragma once
 
 #include <algorithm>
@@ -28,12 +28,12 @@ struct CausalCase {
     Matrix<float> in(size_t operand) {
         return operand_at(problem, kForward.inputs, operand, qkv.data(), static_cast<size_t>(problem.dim));
     }
-    // Of a batch and a head of queries: one of its own, or the one of keys that it shares.
+    // The rows of a batch and query head: the head's own, or the key-value head's that it shares.
     const float* of(size_t operand, int64_t batch, int64_t head) {
         return in(operand).of(batch, operand == 0 ? head : head / (problem.heads / problem.kv_heads));
     }
 
-    // Rows [first, end) of one unit with the keys before `end`, which is a case of fewer queries than keys.
+    // Rows [first, end) of one unit with the keys before `end`: a case of fewer queries than keys.
     CausalCase rows_between(int64_t first, int64_t end) {
         CausalCase some(causal_problem(end - first, end, problem.dim), CaseKind::uniform);
         const int64_t dim = problem.dim;
@@ -43,9 +43,9 @@ struct CausalCase {
         return some;
     }
 
-    // Under fixed the scale of a tile of K or V is that of all its keys. The first has the largest number now, and
-    // every row that sees some of the tile would have the scale from those alone. So it is with K as a whole under
-    // fixed16, for the scale of a row.
+    // Under fixed a tile of K or V has one scale for all its keys. This gives the largest number to the first key of
+    // each tile, so that the visible keys of every row determine the same scale. fixed16 scales a row by all of K, so
+    // the first key of all gets the largest number of K.
     CausalCase& with_the_largest_first(const Contract& contract) {
         const int64_t dim = problem.dim;
         const int64_t tile = tile_keys_of(contract);
@@ -62,7 +62,7 @@ struct CausalCase {
         return *this;
     }
 
-    // Every row by itself over the keys 0 to i + N_k - N_q, as an unmasked case of one query.
+    // Computes every row alone over the keys 0 to i + N_k - N_q, as an unmasked case of one query.
     std::vector<float> by_definition(const Contract& contract) {
         std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats(), 0.0f);
         float* row = out.data();

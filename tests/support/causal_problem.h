@@ -1,4 +1,4 @@
-// Problems under the causal mask, and with other numbers of heads.
+// Problems with the causal mask, and with several heads.
 #pragma once
 
 #include "src/problem/problem.h"

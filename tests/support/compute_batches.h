@@ -1,4 +1,4 @@
-// A CPU kernel on whole batches that follow one another as in a file, with memory of its own for what the kernel needs.
+// Runs a CPU kernel on whole batches in the layout of a file, with its own workspace.
 #pragma once
 
 #include "src/cpu/aligned_memory.h"

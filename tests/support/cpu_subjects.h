@@ -11,7 +11,7 @@
 
 namespace hw4 {
 
-// Under every contract, or that one.
+// Kernels of every contract, or of `under` alone.
 inline std::vector<cpu::Kernel> cpu_kernels_of(const Operation& operation, const Contract* under = nullptr) {
     std::vector<cpu::Kernel> list;
     for (const cpu::Kernel& kernel : cpu::kernels())

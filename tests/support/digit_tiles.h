@@ -1,4 +1,4 @@
-// What tests need to know of the contracts that compute in digits.
+// Properties of the contracts that compute in digits, for tests.
 #pragma once
 
 #include "src/contracts/contract.h"
@@ -7,12 +7,12 @@
 
 namespace hw4 {
 
-// Keys that share a scale.
+// The number of keys that share a scale.
 inline int64_t tile_keys_of(const Contract& contract) {
     return &contract == &kFixed16 ? fixed16::kTileKeys : fixed::kTileKeys;
 }
 
-// Of the largest number of a tile or row, what it is rounded to at the most.
+// The coarsest unit that a tile or row is rounded to, relative to its largest number.
 inline double digit_unit_of(const Contract& contract) { return &contract == &kFixed16 ? 0x1p-14 : 0x1p-22; }
 
 } // namespace hw4

@@ -1,4 +1,4 @@
-// What blocks do that share jobs (src/gpu/common/shares.h), job by job and block by block.
+// Simulates how blocks divide jobs (src/gpu/common/shares.h), job by job and block by block.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,20 +12,20 @@
 
 namespace hw4::gpu {
 
-// A part of a job, and when its block begins with it, in tiles.
+// A part of a job, and the time at which its block begins it, in tiles.
 struct Turn {
     unsigned first;
     unsigned end;
     int64_t block;
-    int64_t index; // of the block's parts
+    int64_t index; // among the block's parts
     double time;
 };
 
 struct Division {
-    std::map<int64_t, std::vector<Turn>> of_job; // in the order of their tiles
-    std::vector<double> ends;                    // of each block
+    std::map<int64_t, std::vector<Turn>> of_job; // ordered by tiles
+    std::vector<double> ends;                    // for each block
 
-    // The next block, which begins at that time and does so many parts; of each job a tile takes some time.
+    // Adds the next block, which begins at `time` and does `parts` parts; tile_time gives the time of a job's tile.
     template <class PartAt, class TileTime>
     void add_block(double time, uint32_t parts, const PartAt& part_at, const TileTime& tile_time) {
         const auto block = static_cast<int64_t>(ends.size());
@@ -44,13 +44,13 @@ struct Division {
         add_block(time, parts, part_at, [](uint32_t) { return 1.0; });
     }
 
-    // How far apart the first and the last block end.
+    // The time between the first and the last end of a block.
     double spread() const {
         return *std::max_element(ends.begin(), ends.end()) - *std::min_element(ends.begin(), ends.end());
     }
 };
 
-// Of jobs 0, 1, ... each has the tiles that it should have, in order.
+// Each of the jobs 0, 1, ... has all its tiles once, in order.
 template <class TilesOf>
 void expect_every_tile_once(const Division& division, int64_t jobs, const TilesOf& tiles_of) {
     ASSERT_EQ(division.of_job.size(), static_cast<size_t>(jobs));
@@ -67,8 +67,8 @@ void expect_every_tile_once(const Division& division, int64_t jobs, const TilesO
     }
 }
 
-// What kernels rely on: who goes on with a job looks for it at the next block, which has done its first tiles by then,
-// or so much later. For each such pair more may be expected of it.
+// Kernels rely on this: a block that continues a job finds its first tiles done by the next block at that time, or
+// `later` tiles after it. `check` examines each such part further.
 template <class Check>
 void expect_handed_on_from_next_block(const Division& division, double later, const Check& check) {
     for (const auto& job : division.of_job) {

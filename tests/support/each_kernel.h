@@ -1,4 +1,4 @@
-// Tests over kernels of the GPU's table, each on problems of its own operation and contract.
+// Tests over the GPU's kernels, each on problems of its own operation and contract.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace hw4::gpu {
 
-// Under every contract whose outputs are compared by their bytes.
+// The kernels of every contract whose outputs are compared byte by byte.
 inline std::vector<Kernel> kernels_that_do(const Operation& operation, Mask mask = Mask::none) {
     std::vector<Kernel> list;
     for (const Kernel& kernel : kernels())
@@ -38,7 +38,7 @@ protected:
     Plan plan(const Problem& problem) const { return plan_of(GetParam(), problem, current_device()); }
     const Contract& contract() const { return *GetParam().under; }
 
-    // Nothing where the kernel cannot take the problem: kernels_test.cu tests whether it refuses rightly.
+    // Does nothing where the kernel cannot take the problem: kernels_test.cu tests whether it refuses rightly.
     template <class Run>
     void expect_reference_bytes(const AttentionCase& test, Run run) {
         const Plan needs = plan(test.problem);
@@ -50,7 +50,7 @@ protected:
         if (plan(problem).why_not.empty()) expect_reference_bytes(reference_case(problem, values, seed, contract()));
     }
 
-    // The same, and once more with the reference's statistics of all rows, which other code may answer.
+    // The same, and again with the reference's statistics of all rows, which other code may compute.
     template <class Run>
     void expect_statistics_too(const AttentionCase& test, Run run) {
         const Plan needs = plan(test.problem);
@@ -64,7 +64,7 @@ protected:
     }
 
 private:
-    Problem least_{1, 1, 1}; // what every kernel takes that the card does
+    Problem least_{1, 1, 1}; // every kernel that the card can run takes it
 };
 
 } // namespace hw4::gpu

@@ -11,19 +11,19 @@
 namespace hw4 {
 namespace {
 
-// Reciprocals of 10! to 0!: x to the 11th adds less than 1e-12 as long as x is at most ln(2)/2.
+// Reciprocals of 10! to 0!: the 11th power of x adds less than 1e-12 for x up to ln(2)/2.
 constexpr double kTerms[] = {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
                              1.0 / 24,      1.0 / 6,      0.5,         1.0,        1.0};
 constexpr double kLn2 = 0x1.62e42fefa39efp-1;
 constexpr double kRoundToWhole = 0x1.8p52;
 
-// 2^x, rounded a few times only; without a branch or a call, so that a loop over it takes several at once.
+// 2^x with only a few roundings; without branches and calls, so that a loop over it is vectorized.
 HW4_INLINE double exact_exp2(double x) {
     const double t = x + kRoundToWhole;
     const double y = (x - (t - kRoundToWhole)) * kLn2;
     double power = 0;
     for (const double term : kTerms) power = power * y + term;
-    uint64_t whole = 0; // in its lowest bits
+    uint64_t whole = 0; // the integer is in its lowest bits
     std::memcpy(&whole, &t, sizeof whole);
     const uint64_t bits = (whole + 1023) << 52;
     double scale = 0;
@@ -41,7 +41,7 @@ HW4_INLINE double error_of(uint32_t u) {
 } // namespace
 
 HW4_FMA_CLONES double largest_exp2_error(uint32_t first, uint32_t last) {
-    std::array<double, 8> worst{}; // side by side, as a maximum of all would be taken one by one
+    std::array<double, 8> worst{}; // in parallel, as a single maximum would be a serial chain
     uint32_t u = first;
     for (; last - u >= worst.size(); u += worst.size())
         for (uint32_t i = 0; i < worst.size(); ++i) {

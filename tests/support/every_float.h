@@ -1,5 +1,5 @@
-// exp2_scaled() with a scale of 1 over ranges of floats, named by the bits of the first and of the one behind the last.
-// In a file of its own, which is compiled as the programs are: these are billions.
+// exp2_scaled() with a scale of 1 over ranges of floats, given by the bits of the first and of the one past the last. A
+// separate file, compiled like the programs: it covers billions of floats.
 #pragma once
 
 #include <cstdint>

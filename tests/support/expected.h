@@ -1,5 +1,5 @@
-// What every engine has to give, to the byte. The unit tests compute it by the contract's plain reference
-// (expected_by_reference.cpp). The GPU tests take the CPU kernels (expected_by_cpu.cpp), which are many times as fast
+// The output that every engine must give, to the byte. The unit tests compute it by the contract's plain reference
+// (expected_by_reference.cpp). The GPU tests use the CPU kernels (expected_by_cpu.cpp), which are many times as fast
 // and which the unit tests compare with the reference.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace hw4::test {
 
-// As compute_by_reference() does, in one thread.
+// Like compute_by_reference(), in one thread.
 void compute_expected(const Contract& contract, const Problem& problem, const float* in, float* out,
                       RowStatistics* statistics);
 

@@ -6,7 +6,7 @@ namespace hw4::test {
 
 void compute_expected(const Contract& contract, const Problem& problem, const float* in, float* out,
                       RowStatistics* statistics) {
-    // The CPU kernels of the other contracts have bytes of their own.
+    // Under other contracts the CPU kernels have their own bytes.
     if (contract.compared != Compared::bytes) return compute_by_reference(contract, problem, in, out, statistics);
     Problem floats = problem;
     floats.element = Element::float32;

@@ -1,4 +1,4 @@
-// A test's case through the pipeline.
+// Runs a test's case through the pipeline.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace hw4 {
 
-// The output's bytes for a case that goes through the pipeline.
+// The output's bytes of a case that passes through the pipeline.
 inline std::string from_file_to_file(const AttentionCase& test, const EngineOptions& options,
                                      const StagingLimits& limits, const MakeEngine& make_engine) {
     const test::TemporaryFolder folder;

@@ -1,10 +1,10 @@
-// A kernel on a case with every float that is not input poisoned: the padding of both pitches, the output, scratch
-// memory. A NaN that the kernel reads, or an element it does not write, shows in the bytes; but not a column beyond d
-// that a kernel of the contract fixed reads, since a NaN's digits are those of a number.
+// Runs a kernel on a case with every float outside the input poisoned: the padding of both pitches, the output, scratch
+// memory. A NaN that the kernel reads, or an element that it does not write, shows in the bytes; except where a kernel
+// of the contract fixed reads a column beyond d, because a NaN has the digits of some number.
 //
-// HW4_POISON=0 leaves all that unwritten, for initcheck, which finds every read of it. Of a column beyond d only where
-// rows are few: many are packed then, so that there is none, since initcheck takes 3 ms for each row of a copy in two
-// dimensions.
+// HW4_POISON=0 leaves all this memory unwritten, for initcheck, which finds every read of it. It finds reads of columns
+// beyond d only where rows are few: many rows are packed, without such columns, since initcheck takes 3 ms for each row
+// of a two-dimensional copy.
 #pragma once
 
 #include <cstdlib>
@@ -27,16 +27,16 @@ inline void poison(void* memory, size_t bytes, cudaStream_t stream) {
 }
 
 inline Copies copies_of(size_t rows) {
-    constexpr size_t kManyRows = 5000; // 15 s of initcheck's
+    constexpr size_t kManyRows = 5000; // 15 s in initcheck
     return poisons() || rows < kManyRows ? Copies::two_d : Copies::linear;
 }
 
-// A launch of the kernel as a function, for what follows.
+// A launch of the kernel as a function, for the functions below.
 inline auto launcher_of(const Kernel& kernel) {
     return [kernel](const Launch& launch, cudaStream_t stream) { kernel.launch(launch, stream); };
 }
 
-// run(launch, stream) starts what is to be computed. The statistics of all rows are asked for where there is room for
+// run(launch, stream) starts the computation. It computes the statistics of all rows where `statistics` has room for
 // them.
 template <class Run>
 std::vector<float> attend_poisoned(const Problem& problem, const std::vector<float>& values, size_t scratch_bytes,

@@ -1,15 +1,15 @@
-// A row of attention in float64, and how far a kernel of half precision may be from it.
+// A row of attention in float64, and the largest allowed error of a half-precision kernel.
 //
-// With u = 2^-8 for bf16 and 2^-11 for fp16, the weights p of the row, A the same mean of |V| as O is of V, c the scale
-// of exponents of 2, and S the largest sum|q||k| of a key that is seen:
-//   scores     of d columns are sums in float32, whose every addition may lose two units of the last place, or what
-//              tensor cores cut off: an exponent is off by e = (d + 20) * 2^-22 * c * S, and a weight by 2^e - 1. Their
-//              sum has the same errors, so that O is off by that times A + |O|.
-//   weights    are rounded to the type before the second product, by u of each, fp16's below its normal numbers by
-//              2^-25, where the row's largest is at least 2^-8; their sum has them as they were: u * A, and so many
-//              times 2^-25 as there are keys, of the largest |V|.
-//   sums       of as many terms as there are keys, in float32.
-//   O          is rounded: u * |O|, or half the least denormal.
+// Let u = 2^-8 for bf16 and 2^-11 for fp16, p the weights of the row, A the same mean of |V| as O is of V, c the scale
+// of exponents of 2, and S the largest sum|q||k| of a visible key. Then:
+//   scores     of d columns are sums in float32; each addition may lose two units in the last place, or what
+//              tensor cores cut off: an exponent is off by e = (d + 20) * 2^-22 * c * S, and a weight by 2^e - 1. The
+//              sum of weights has the same errors, so that O is off by 2^e - 1 times A + |O|.
+//   weights    are rounded to the type before the second product, by u of each; fp16 weights below its normal
+//              numbers by 2^-25, where the row's largest is at least 2^-8; their sum takes them unrounded: the error
+//              is u * A, plus 2^-25 times the number of keys times the largest |V|.
+//   sums       have as many terms as there are keys, in float32.
+//   O          is rounded: by u * |O|, or half the least denormal.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ namespace hw4 {
 
 struct HalfRow {
     std::vector<double> exact;
-    std::vector<double> bound; // of each
+    std::vector<double> bound; // for each value
     double logsumexp = -HUGE_VAL;
     double logsumexp_bound = 0;
 };
@@ -132,7 +132,7 @@ private:
                                        static_cast<size_t>(problem_.dim));
     }
 
-    // Of the type, and within the bound; a NaN is not.
+    // The value is of the type and within the bound; a NaN is not.
     static bool right(Element element, float got, double exact, double bound) {
         return rounded_to(element, got) == got && std::fabs(double{got} - exact) <= bound;
     }

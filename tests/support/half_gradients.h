@@ -1,9 +1,9 @@
-// Gradients in float64, and how far a kernel of half precision may be from them.
+// Gradients in float64, and the largest allowed error of a half-precision kernel.
 //
-// Each is a sum of products; its bound is a multiple of the same sum with every factor's magnitude, in which a pair's
-// dS counts with P * (|dO|.|v| + |dO|.A), A being the row's mean of |V|. With u = 2^-8 for bf16 and 2^-11 for fp16: dP
-// and D come of O that is off by 2u A at most (half_bound.h), dS, or P, is rounded by u before it is multiplied, fp16's
-// below its normal numbers by 2^-25; P is off by what its exponent is, sums by what float32's are.
+// Each gradient is a sum of products; its bound is a multiple of the same sum over the factors' magnitudes, in which a
+// pair's dS counts as P * (|dO|.|v| + |dO|.A), with A the row's mean of |V|. Let u = 2^-8 for bf16 and 2^-11 for fp16:
+// dP and D come from an O that is off by at most 2u A (half_bound.h); dS, or P, is rounded by u before it is
+// multiplied, in fp16 below its normal numbers by 2^-25; P has its exponent's error, and sums have float32's errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ private:
         return static_cast<size_t>(matrix.of(batch, head) - exact_.data()) + static_cast<size_t>(row) * matrix.row;
     }
 
-    // factor * row to a gradient; `of_factor` is what the factor counts with in the bound, `off` what it is off by.
+    // Adds factor * row to a gradient; `of_factor` replaces the factor in the bound, `off` is the factor's error.
     void add(size_t to, double factor, double of_factor, double off, const float* row) {
         const double sunk = element_ == Element::fp16 ? 0x1p-25 : 0;
         for (size_t t = 0; t < static_cast<size_t>(problem_.dim); ++t) {

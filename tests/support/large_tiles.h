@@ -1,5 +1,5 @@
-// What the kernels of f32 with register tiles take for a problem, asked of their own headers. In a file of its own, so
-// that tests which ask are host code alone.
+// How f32's register-tile kernels tile a problem, according to their own headers. A separate file, so that tests that
+// use it are host code alone.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace hw4::gpu {
 
-// Beyond 32 columns the kernels with register tiles take large ones when there is enough for every multiprocessor to
-// do and the card has the shared memory, otherwise small ones.
+// Above 32 columns the register-tile kernels take large tiles where every multiprocessor gets enough work and the card
+// has the shared memory, otherwise small ones.
 bool takes_large_tiles(const Problem& problem, size_t large_bytes, const Device& device);
 
 size_t large_tile_bytes(int64_t dim);

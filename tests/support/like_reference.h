@@ -1,4 +1,4 @@
-// The CPU's forward kernels whose outputs have the reference's bytes under contracts that are compared by a bound.
+// The CPU's forward kernels whose outputs have the reference's bytes under contracts compared by a bound.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hw4 {
 
-// Those that this processor has: f32's arithmetic on rounded numbers.
+// Such kernels that this processor can run: they compute f32's arithmetic on rounded numbers.
 inline std::vector<cpu::Kernel> kernels_like_reference(const Contract& contract) {
     std::vector<cpu::Kernel> list;
     for (const cpu::Kernel& kernel : cpu::kernels())
@@ -18,7 +18,7 @@ inline std::vector<cpu::Kernel> kernels_like_reference(const Contract& contract)
     return list;
 }
 
-// The name to ask for; none where all kernels have those bytes: of contracts that promise them, and of backward.
+// The name of such a kernel; empty where all kernels have the reference's bytes: contracts by bytes, and backward.
 inline std::string kernel_like_reference(const Contract& contract, const Operation& operation = kForward) {
     const bool all = contract.compared == Compared::bytes || &operation != &kForward;
     return all ? "" : kernels_like_reference(contract).back().name;

@@ -1,4 +1,4 @@
-// The cases of a run for tests of the conveyor.
+// The cases of a run, for tests of the conveyor.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct Names {
     std::string output;
 };
 
-// Opens each case when it is asked for, and keeps how each ended, in the order in which they were settled.
+// Opens each case on demand, and records how each ended, in the order in which they were settled.
 class ListedCases : public RunCases {
 public:
     ListedCases(std::vector<Names> list, InterruptGuard& interrupts)
@@ -55,7 +55,7 @@ public:
     }
 
     std::function<bool(int number)> may_open = [](int) { return true; };
-    std::vector<Failure> ends; // of those that are settled
+    std::vector<Failure> ends; // for the settled cases
     std::atomic<int> open{0};
     std::atomic<int> over{0};
     std::atomic<bool> given_up{false};

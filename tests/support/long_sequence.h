@@ -1,4 +1,4 @@
-// One batch of 262144 tokens, of which only some rows are computed: all of them would take a CPU minutes.
+// One batch of 262144 tokens, of which tests compute only some rows: all rows would take a CPU minutes.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ struct LongSequence {
         fill_case_values({problem, CaseKind::uniform, 3}, 0, qkv.size(), qkv.data());
     }
 
-    // Output rows from `first` on, so many as one block of the kernel's may have.
+    // Output rows from `first` on, as many as one of the kernel's blocks may have.
     std::vector<float> rows_by(const cpu::Kernel& row, int64_t first, int64_t rows) const {
         const cpu::BlockKernel& kernel = *row.blocks;
         std::vector<float> out(static_cast<size_t>(rows * problem.dim), NAN);
@@ -31,7 +31,7 @@ struct LongSequence {
         return out;
     }
 
-    // One row by the definition, in double.
+    // One row by the definition, in double precision.
     std::vector<double> row_by_definition(int64_t row) const {
         std::vector<double> out(static_cast<size_t>(problem.dim));
         double total = 0;
@@ -53,7 +53,7 @@ private:
 
     static Memory allocate(size_t bytes) { return {std::aligned_alloc(64, (bytes + 63) / 64 * 64), std::free}; }
 
-    // K and V as the kernel wants them; nothing where it takes them as they are.
+    // K and V in the kernel's prepared form; empty where it takes them as they are.
     Memory prepared_by(const cpu::BlockKernel& kernel) const {
         if (kernel.prepare == nullptr) return {nullptr, std::free};
         Memory prepared = allocate(kernel.prepared_bytes(problem.queries, problem.dim));

@@ -1,5 +1,5 @@
-// Runs the tests, each within a limit of time: one that hangs is named and ends the program, instead of hanging whoever
-// waits for it. HW4_TEST_SECONDS sets the limit, 0 none. SIGALRM from outside (tests/run) does the same at once.
+// Runs the tests, each within a time limit: a test that hangs is named and ends the program. HW4_TEST_SECONDS sets the
+// limit, 0 for none. SIGALRM from outside (tests/run) has the same effect at once.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,14 +13,14 @@
 
 namespace {
 
-// Nothing else reaches a signal handler.
+// A signal handler can only reach globals.
 std::array<char, 512> hanging{}; // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 void hang(const char* name) {
     std::snprintf(hanging.data(), hanging.size(), "\n%s does not end; HW4_TEST_SECONDS limits a test\n", name);
 }
 
-// Standard output, as all that tells of tests. A thread would be no better: tests fork.
+// Writes to standard output, as GoogleTest does. A watchdog thread would not do better: tests fork.
 void name_and_end(int) {
     if (::write(STDOUT_FILENO, hanging.data(), std::char_traits<char>::length(hanging.data())) < 0) std::_Exit(1);
     std::abort();
@@ -47,7 +47,7 @@ private:
 
 int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
-    const char* text = std::getenv("HW4_TEST_SECONDS"); // NOLINT(concurrency-mt-unsafe): there are no other threads yet
+    const char* text = std::getenv("HW4_TEST_SECONDS"); // no other threads exist yet
     const auto seconds = hw4::whole_number(text != nullptr ? text : "300", 0, 1'000'000);
     if (!seconds) {
         std::fprintf(stderr, "HW4_TEST_SECONDS is '%s', need a number up to 1000000\n", text);
@@ -55,6 +55,6 @@ int main(int argc, char** argv) {
     }
     if (std::signal(SIGALRM, name_and_end) == SIG_ERR) return 71;
     testing::UnitTest::GetInstance()->listeners().Append(
-        new Watchdog(static_cast<unsigned>(*seconds))); // NOLINT: GoogleTest's from here on
+        new Watchdog(static_cast<unsigned>(*seconds))); // NOLINT: GoogleTest owns it from here on
     return RUN_ALL_TESTS();
 }

@@ -1,9 +1,9 @@
-// Cases whose rows take different courses through the keys: ordinary rows beside such as raise their reference in one
-// half of a segment or the other, climb, start low, go beyond +-2^21, or meet a border of the contract f32 to the bit.
+// Cases whose rows take different courses through the keys: ordinary rows beside rows that raise their reference in one
+// half of a segment or the other, climb, start low, go beyond +-2^21, or meet a threshold of the contract f32 exactly.
 //
 // A column of K is a course: its scores by key. A row of Q is 1 in one column and 0 in the others, so that its scores
-// are exactly those. Batches, and heads of K and V, take one course after the other, and with each another choice of
-// rows that stray. V has columns of several sizes, with and without the keys at the peaks, so that sums underflow.
+// are exactly that column. Each batch, and each head of K and V, takes the next course and another choice of rows that
+// stray. V has columns of several magnitudes, with and without the keys at the peaks, so that sums underflow.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Course {
     std::vector<float> scores; // by key
 };
 
-// The courses through so many keys, for scores of d columns.
+// The courses through this many keys, for scores of d columns.
 class Courses {
 public:
     Courses(int64_t keys, int64_t dim) : keys_(keys), scale_(scale_for(dim)) {
@@ -40,13 +40,13 @@ public:
     size_t count() const { return all_.size(); }
     const Course& at(size_t turn) const { return all_[turn % all_.size()]; }
 
-    // In base-2 units, from -3 to 3.
+    // From -3 to 3, in base-2 units.
     static float ordinary(int64_t key) { return 6.0f * (Stray::mantissa(key, 0) - 1.5f); }
 
-    static constexpr int64_t kPeak = 5; // the key of a tile that stands out
+    static constexpr int64_t kPeak = 5; // the outstanding key of a tile
 
 private:
-    // Scores that are `units` of the key.
+    // Sets each score to units(key).
     template <class Units>
     Course& add(const std::string& name, Units units) {
         Course course{name, {}};
@@ -55,7 +55,7 @@ private:
         return all_.back();
     }
 
-    // The score at the peak of a tile, or where there is no such key, of the last.
+    // The score at the peak of a tile, or of the last key where there is no such key.
     float& peak(Course& course, int64_t tile) const {
         return course.scores[static_cast<size_t>(std::min(tile * kKeyTile + kPeak, keys_ - 1))];
     }
@@ -64,7 +64,7 @@ private:
 
     int64_t last_segment() const { return (keys_ - 1) / kSegmentKeys; }
 
-    // In the first, a middle and the last segment: its first half, its second, both.
+    // Raises in the first, a middle and the last segment: in its first half, its second, both.
     void add_raises() {
         for (const int64_t segment : {int64_t{0}, last_segment() / 2, last_segment()})
             for (const int halves : {1, 2, 3}) {
@@ -102,7 +102,7 @@ private:
                 });
     }
 
-    // The first tile below -8, what follows above it.
+    // The first tile lies below -8, later ones above it.
     void add_low_ones() {
         for (const float low : {-12.0f, -40.0f, -200.0f})
             for (const int64_t tile : {int64_t{1}, int64_t{2}, last_segment()})
@@ -112,7 +112,7 @@ private:
         add("low throughout", [](int64_t key) { return ordinary(key) - 112.0f; });
     }
 
-    // A peak at a border and one float to either side of it.
+    // A peak at a threshold and one float to either side of it.
     template <class Units>
     void add_border(const std::string& name, int64_t tile, float border, Units others, float first_peak) {
         for (const int floats : {0, 1, -1}) {
@@ -123,7 +123,7 @@ private:
         }
     }
 
-    // The contract's, and those of kernels that stay a unit clear of them.
+    // The contract's thresholds, and those of kernels that stay one unit clear of them.
     void add_borders() {
         const float unit = scale_.inv_c;
         for (const int64_t tile : {0, 1, 2}) {
@@ -151,7 +151,7 @@ private:
     std::vector<Course> all_;
 };
 
-// Which rows of a head stray from the ordinary one; in the last way every row takes another course.
+// Which rows of a head stray from the ordinary course; with the last choice every row takes another course.
 enum class Straying { first, last, alone, in_every_group, all, each_its_own };
 constexpr size_t kStrayings = 6;
 
@@ -168,7 +168,7 @@ inline bool row_strays(Straying which, int64_t row, int64_t rows) {
 
 class MixedRows {
 public:
-    // The first head of K and V takes the course of this turn, each that follows the next.
+    // The first head of K and V takes course `first_turn`, each later head the next.
     MixedRows(const Problem& problem, size_t first_turn)
         : problem_(problem), first_turn_(first_turn), courses_(problem.keys, problem.dim) {}
 
@@ -190,14 +190,14 @@ private:
         return first_turn_ + static_cast<size_t>(batch * problem_.kv_heads + kv_head);
     }
 
-    // The last column is the ordinary one, where there is more than one.
+    // The last column is the ordinary course, where there is more than one.
     int64_t course_columns() const { return std::max<int64_t>(problem_.dim - 1, 1); }
 
-    // Of the course whose turn it is.
+    // The column of the course of this turn.
     int64_t column_of(size_t turn) const { return static_cast<int64_t>(turn) % course_columns(); }
 
     void fill_queries(float* q, size_t turn, int64_t head) const {
-        // Another way when the same course comes again, and in each head that shares it.
+        // Another choice when the same course comes again, and in each head that shares it.
         const size_t way = turn % courses_.count() + turn / courses_.count() + static_cast<size_t>(head);
         const auto which = static_cast<Straying>(way % kStrayings);
         for (int64_t row = 0; row < problem_.queries; ++row, q += problem_.dim) {
@@ -205,7 +205,7 @@ private:
             if (row_strays(which, row, problem_.queries))
                 q[column] = 1.0f;
             else
-                q[problem_.dim - 1] = problem_.dim > 1 ? 1.0f : 0x1p-28f; // which makes any course ordinary
+                q[problem_.dim - 1] = problem_.dim > 1 ? 1.0f : 0x1p-28f; // makes any course ordinary
         }
     }
 
@@ -226,14 +226,14 @@ private:
                 *v++ = size_of_value(key, (turn + static_cast<size_t>(column)) % kSorts) * Stray::mantissa(key, column);
     }
 
-    // Of both signs, some zero; where V ends.
+    // Fills dO, which follows V, with both signs and some zeros.
     void fill_gradients(float* dout) const {
         for (int64_t row = 0; row < problem_.heads * problem_.queries; ++row)
             for (int64_t column = 0; column < problem_.dim; ++column)
                 *dout++ = static_cast<float>((row + column) % 5 - 2) * Stray::mantissa(row, column);
     }
 
-    static constexpr size_t kSorts = 7; // of columns of V
+    static constexpr size_t kSorts = 7; // kinds of columns in V
 
     static float size_of_value(int64_t key, size_t sort) {
         const bool at_peak = key % kKeyTile == Courses::kPeak;
@@ -260,9 +260,9 @@ inline AttentionCase mixed_rows(const Problem& problem, size_t first_turn, const
         [&](float* qkv, int64_t batch) { rows.fill_batch(qkv, batch); }, contract);
 }
 
-// Lengths around tiles and segments, every size of kernels' rows, whole and in part; several heads once. Together they
-// take every course, under f32, whose borders these are, several times, each time with other rows straying. Made once
-// for all kernels of a contract.
+// Lengths around tiles and segments, every row size of the kernels, full and partial; several heads once. Together the
+// cases take every course several times under f32, whose thresholds these are, each time with other rows that stray.
+// All kernels of a contract share them.
 inline const std::vector<AttentionCase>& mixed_rows_cases(const Contract& contract) {
     static std::map<const Contract*, std::vector<AttentionCase>> made;
     std::vector<AttentionCase>& cases = made[&contract];

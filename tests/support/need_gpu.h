@@ -1,4 +1,4 @@
-// GPU tests say why they are skipped where there is no GPU.
+// GPU tests report why they are skipped where there is no GPU.
 #pragma once
 
 #include <gtest/gtest.h>

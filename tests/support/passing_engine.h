@@ -1,4 +1,4 @@
-// An engine for tests of how rows get to it and away from it.
+// An engine for tests of how rows reach it and leave it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace hw4::test {
 
-// What a test may spoil in an engine, by the number of the call; -1: nothing.
+// Faults that a test injects into an engine, by the number of the call; -1: none.
 struct Faults {
     int begin = -1;
     int copy_in = -1;
@@ -25,23 +25,23 @@ struct Faults {
     int fetch = -1;
     std::function<void()> before_compute = [] {};
     ExitCode code = ExitCode::internal;
-    bool case_fails = false; // one whose output is then not fetched
+    bool case_fails = false; // a case fails, and its output is not fetched
 };
 
-// How it cuts a case; no queries: a chunk at once.
+// How the engine cuts a case; no queries: a whole chunk at once.
 struct Cut {
     int slots;
     int64_t batches;
     int64_t queries = 0;
 };
 
-// Where an engine leaves its output: in the slot, in the staging buffer, or by turns.
+// Where an engine leaves its output: in the slot, in the staging buffer, or alternately.
 enum class Leaves { in_slot, in_staging, by_turns };
 
-// Passes Q through as the output, from slots in host memory: whatever arrives in the wrong place shows. Like a GPU it
-// copies rows only later, when somebody waits for them, so that a staging buffer that is filled again too early shows
-// too; and it has a slot's input and output in the same memory for every case, as its sizes want it. It watches that a
-// slot is computed only after all its output was fetched, and that rows of another case come only after that.
+// Passes Q through as the output, from slots in host memory: misplaced data shows. Like a GPU it copies rows late, when
+// they are waited for, so that a staging buffer that is refilled too early shows too; and each slot has one memory for
+// the input and output of every case. It checks that a slot is computed only after all its output was fetched, and that
+// rows of another case come only after that.
 class PassingEngine : public Engine {
 public:
     PassingEngine(const EngineRequest& request, const Cut& cut, const Faults& faults, Leaves leaves)
@@ -110,7 +110,7 @@ public:
 
     void finish() override {}
 
-    // What it tells of a row, by the row's first bytes: where both are files, they have to match.
+    // A row's statistics, derived from the row's first bytes: in the two output files they must match.
     static RowStatistics statistics_of(const void* row, size_t row_bytes) {
         float first = 0;
         std::memcpy(&first, row, std::min(sizeof first, row_bytes));
@@ -119,8 +119,8 @@ public:
 
 private:
     struct Slot {
-        std::vector<unsigned char> memory; // of the chunk's input, then of its output
-        int computed_for = 0;              // the case, by its number
+        std::vector<unsigned char> memory; // for the chunk's input, then its output
+        int computed_for = 0;              // the number of the case
         size_t row_bytes = 0;
         size_t output = 0;
         std::atomic<int64_t> unfetched_rows{0};
@@ -178,7 +178,7 @@ private:
     std::vector<Slot> slots_;
     Problem problem_;
     int64_t queries_ = 0;
-    int cases_ = 0; // begun so far
+    int cases_ = 0; // started so far
     std::mutex mutex_;
     std::vector<Copy> to_copy_;
     std::atomic<int> begins_{0}, copies_{0}, waits_{0}, computes_{0}, fetches_{0};

@@ -1,5 +1,5 @@
-// The machine of src/cpu/half/attention_tiles.h in plain C++: what the instructions do, as their manual has it. Numbers
-// below the normal ones are taken for zeros and become zeros, whatever the processor does elsewhere.
+// The machine of src/cpu/half/attention_tiles.h in plain C++: it does what the manual says of the instructions.
+// Denormal inputs and results count as zeros, whatever the processor does elsewhere.
 #pragma once
 
 #include <cmath>
@@ -91,7 +91,7 @@ struct PlainTiles {
 
     static float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
-    // Of 16 columns and 16 rows: the sums of even and of odd places apart, then both, then with what was there.
+    // Multiplies 16 columns and 16 rows: even and odd places have separate sums, added first to each other, then to c.
     static void add_tile(const uint16_t* columns, const uint16_t* rows, float* c) {
         for (int64_t x = 0; x < 16; ++x)
             for (int64_t row = 0; row < 16; ++row) {

@@ -1,6 +1,6 @@
-// What attention has to be whoever computes it, as tests over a list of subjects: the reference and the CPU's kernels
-// (properties_test.cpp), the GPU's kernels (gpu_properties_test.cu). That all of them print the same bytes is tested
-// elsewhere; these say that the bytes are those of attention, and hold what follows from the contract exactly.
+// Properties of attention, as tests over a list of subjects: the reference and the CPU's kernels (properties_test.cpp),
+// the GPU's kernels (gpu_properties_test.cu). Other tests compare the subjects' bytes; these tests show that the bytes
+// are those of attention, and check the exact consequences of the contract.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 namespace hw4 {
 
-// Q, K and V of a case, to be changed one at a time.
+// Q, K and V of a case; a test changes one matrix at a time.
 struct Matrices {
     Problem problem;
     std::vector<float> qkv;
@@ -34,12 +34,12 @@ struct Matrices {
     size_t dim() const { return static_cast<size_t>(problem.dim); }
     size_t batches() const { return static_cast<size_t>(problem.batches); }
 
-    // 0, 1, 2: Q, K, V.
+    // `which` is 0, 1, 2 for Q, K, V.
     float* matrix(size_t batch, size_t which) {
         return qkv.data() + batch * problem.batch_input_floats() + which * problem.batch_output_floats();
     }
 
-    // change(x, row, column) for every element of one matrix of each batch.
+    // Calls change(x, row, column) for every element of one matrix of each batch.
     template <class Change>
     Matrices& each(size_t which, Change change) {
         for (size_t b = 0; b < batches(); ++b)
@@ -57,7 +57,7 @@ constexpr size_t kQ = 0;
 constexpr size_t kK = 1;
 constexpr size_t kV = 2;
 
-// On both sides of tiles, segments and blocks of rows; odd and whole numbers of columns.
+// Sizes on both sides of tiles, segments and blocks of rows; odd and round numbers of columns.
 inline std::vector<Problem> telling_problems() {
     return {{1, 1, 1}, {5, 3, 2}, {3, 33, 7}, {2, 64, 32}, {1, 129, 64}, {2, 200, 100}, {1, 300, 128}, {1, 70, 256}};
 }
@@ -89,15 +89,15 @@ protected:
 
     static bool in_floats() { return GetParam().contract == &kF32; }
 
-    // A power of two is exact under every contract. A sign is not in digits: the digits of -n are not those of n with
-    // other signs where one of them is -128.
+    // A power of two is exact under every contract. A sign change is not exact in digits: the digits of -n are not
+    // those of n with the signs changed where one of them is -128.
     static std::vector<float> exact_factors(std::vector<float> factors) {
         if (!in_floats())
             factors.erase(std::remove_if(factors.begin(), factors.end(), [](float x) { return x < 0; }), factors.end());
         return factors;
     }
 
-    // Every one up to d = 256 where the card is able to; at least one always.
+    // All problems up to d = 256 that the subject can take; at least one.
     std::vector<Problem> problems() const {
         std::vector<Problem> taken;
         for (const Problem& problem : telling_problems())
@@ -113,16 +113,16 @@ protected:
     }
 };
 
-// ---- What softmax and a mean are
+// ---- Softmax and means
 
-// What fixed may be off by where all weights are the same, and so exact: it rounds each value to a unit of which the
-// largest of its tile has 2^22 or more (fixed16 2^14), every tile's sum to another, and the sums over tiles.
+// The largest error of fixed where all weights are equal, and so exact: it rounds each value to a unit of which the
+// tile's largest value has 2^22 or more (fixed16 2^14), then every tile's sum to another unit, and the sums over tiles.
 inline double fixed_rounding_of_values(const Contract& contract, double largest, int64_t tokens) {
     return largest * (4 + static_cast<double>(tokens) / 64) * digit_unit_of(contract);
 }
 
-// And for any weights: 1.5 such units for each of the 64 keys, or 1.3 for each of 128, and one more, the largest weight
-// being at least half.
+// The same for any weights: 1.5 more units for each of the 64 keys, or 1.3 for each of 128, and one more, where the
+// largest weight is at least half.
 inline double fixed_rounding(const Contract& contract, double largest, int64_t tokens) {
     return largest * 200 * digit_unit_of(contract) + fixed_rounding_of_values(contract, largest, tokens);
 }
@@ -133,7 +133,7 @@ inline double largest_magnitude(const float* x, size_t count) {
     return largest;
 }
 
-// All keys weigh the same. Each of N values is rounded in a sum of up to 64 and of N/64, then comes the division.
+// All keys weigh the same. Each of N values is rounded in a sum of up to 64 and one of N/64; the division follows.
 TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
     for (const Problem& problem : problems()) {
         Matrices test(problem, CaseKind::uniform);
@@ -160,14 +160,14 @@ TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
                                                        largest_magnitude(test.matrix(b, kV), n * d), problem.queries);
             ASSERT_NEAR(out[i], sum / count, rounding) << place(test) << ", " << i;
         }
-        // Nor does it matter which of the two is zero.
+        // It also does not matter which of Q and K is zero.
         Matrices other(problem, CaseKind::uniform);
         other.scale(kQ, 0.0f);
         EXPECT_TRUE(same_bytes(out, attend(other))) << place(test);
     }
 }
 
-// In floats, that is; fixed adds half of what it takes for rounded off, also where nothing was.
+// Exact in floats; fixed adds half of its assumed rounding error even where nothing was rounded.
 TEST_P(Properties, TheMeanOfWholeNumbersIsExactWhereNIsAPowerOfTwo) {
     for (const Problem& problem : {Problem{3, 1, 5}, Problem{1, 32, 33}, Problem{2, 64, 8}, Problem{1, 256, 64}}) {
         Matrices test(problem, CaseKind::uniform);
@@ -185,7 +185,7 @@ TEST_P(Properties, TheMeanOfWholeNumbersIsExactWhereNIsAPowerOfTwo) {
     }
 }
 
-// With weights of all sizes both sums of the quotient are rounded, 64 and N/64 times above, 3, N/32 and 3 times below.
+// With weights of all magnitudes both sums of the quotient round: 64 and N/64 times above, 3, N/32 and 3 times below.
 TEST_P(Properties, AConstantColumnOfVComesOutWithinTheRoundingOfTheSums) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::brink, CaseKind::climb})
         for (const Problem& problem : problems()) {
@@ -202,7 +202,7 @@ TEST_P(Properties, AConstantColumnOfVComesOutWithinTheRoundingOfTheSums) {
         }
 }
 
-// ---- What is exact
+// ---- Exact properties
 
 TEST_P(Properties, VTimesAPowerOfTwoIsOTimesThat) {
     for (const Problem& problem : problems()) {
@@ -243,7 +243,7 @@ TEST_P(Properties, APermutationOfTheBatchesPermutesTheOutput) {
         }
 }
 
-// The rows of Q, or the columns of V: those of the output are permuted alike.
+// Permuting the rows of Q, or the columns of V, permutes those of the output alike.
 TEST_P(Properties, APermutationOfQueriesOrColumnsOfVPermutesTheOutput) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
         for (const Problem& problem : problems())
@@ -271,11 +271,11 @@ TEST_P(Properties, RunningAgainGivesTheSameBytes) {
     }
 }
 
-// ---- What is exact because sums of integers are
+// ---- Exact properties of integer sums
 
 class FixedProperties : public Properties {};
 
-// An order of a tile's keys in which each stays in its lane.
+// A random order of a tile's keys in which each key stays in its lane.
 inline std::vector<size_t> shuffled_within_lanes(size_t keys) {
     std::vector<size_t> order(keys);
     for (int lane = 0; lane < fixed::kLanes; ++lane) {

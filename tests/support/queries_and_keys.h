@@ -1,4 +1,4 @@
-// Numbers of a problem of one head, changed row by row.
+// Changes the numbers of a problem of one head row by row.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace hw4 {
 
-// change(q, query), one after the other.
+// Calls change(q, query) for one query after another.
 template <class Change>
 void each_query(std::vector<float>& values, const Problem& problem, Change change) {
     for (int64_t query = 0; query < problem.queries; ++query) change(values.data() + query * problem.dim, query);
 }
 
-// change(k, v, key)
+// Calls change(k, v, key) for one key after another.
 template <class Change>
 void each_key(std::vector<float>& values, const Problem& problem, Change change) {
     float* const keys = values.data() + problem.floats_in(problem.queries);

@@ -1,5 +1,5 @@
-// A case whose operands do not follow one another: each has memory of its own, and its rows, heads and batches lie so
-// far apart as no other's do, with poison between them.
+// A case with scattered operands: each has its own memory, and rows, heads and batches at strides of its own, with
+// poison between them.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace hw4::gpu {
 
 class ScatteredOperand {
 public:
-    // `gap`: floats between two rows; a multiple of 4, as Launch asks for.
+    // `gap`: floats between two rows; a multiple of 4, as Launch requires.
     ScatteredOperand(const Problem& problem, const Operand& operand, size_t gap)
         : heads_(problem.heads_of(operand)), rows_(problem.head_rows(operand)), dim_(static_cast<size_t>(problem.dim)) {
         distances_.row = dim_ + gap;
@@ -23,7 +23,7 @@ public:
         device_ = make_scratch(bytes());
     }
 
-    // From or to rows that follow one another.
+    // Copies from or to packed rows.
     void fill(int64_t batch, const float* from) {
         each_row(batch, [&](float* row, size_t at) { std::copy_n(from + at, dim_, row); });
     }
@@ -33,7 +33,7 @@ public:
             std::fill_n(row, dim_, float_of(0xffffffffu));
         });
     }
-    // After everything was read.
+    // Call after everything was read.
     bool is_all_poison() const {
         return std::all_of(host_.begin(), host_.end(), [](float x) { return bits_of(x) == 0xffffffffu; });
     }
@@ -71,7 +71,7 @@ private:
     Scratch device_;
 };
 
-// The kernel's output, rows that follow one another; empty where it wrote beside them.
+// The kernel's output in packed rows; empty where it wrote outside them.
 inline std::vector<float> attend_scattered(const Kernel& kernel, const AttentionCase& test) {
     const Problem& problem = test.problem;
     const Operation& operation = *problem.operation;

@@ -1,5 +1,5 @@
-// Cases that are computed in shares: of every operation and mask, with heads, ragged lengths, fewer and more batches
-// than shares. And the values in a report on such a run.
+// Cases that are computed in shares: every operation and mask, with heads, ragged lengths, fewer and more batches than
+// shares. Also reads the values in a report on such a run.
 #pragma once
 
 #include <regex>
@@ -37,7 +37,7 @@ inline std::string file_of(const Problem& problem, const std::vector<float>& dat
     return std::string(header.begin(), header.end()) + bytes_of(data.data(), data.size());
 }
 
-// The values of every field of that name in a JSON text, in its order, without quotes.
+// The values of every field of this name in a JSON text, in order, without quotes.
 inline std::vector<std::string> json_values(const std::string& text, const std::string& name) {
     std::vector<std::string> values;
     const std::regex field("\"" + name + "\": \"?([^\",}\\n]*)");

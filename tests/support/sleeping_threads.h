@@ -1,4 +1,4 @@
-// For tests of waiting: before anything is done that should wake a thread, or should not, the thread has to wait.
+// For tests of waiting: a thread must sleep before the test does what should, or should not, wake it.
 #pragma once
 
 #include <sys/syscall.h>
@@ -15,8 +15,8 @@ namespace hw4::test {
 
 constexpr std::chrono::seconds kPatience{10};
 
-// Of this process, besides the caller. They are looked at one after the other: where some wake others, "all sleep" may
-// be said of threads that never did at the same time.
+// Whether all other threads of this process sleep. It looks at one after another: where some threads wake others, it
+// may report threads that never slept at the same time.
 inline bool other_threads_sleep() {
     const std::string self = std::to_string(::syscall(SYS_gettid));
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -24,13 +24,13 @@ inline bool other_threads_sleep() {
         std::ifstream file(task.path() / "stat");
         const std::string stat{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
         const size_t name_end = stat.rfind(") ");
-        const bool ended = name_end == std::string::npos; // since the folder was read
+        const bool ended = name_end == std::string::npos; // after the folder was read
         if (!ended && stat[name_end + 2] != 'S') return false;
     }
     return true;
 }
 
-// Whether it came to that soon.
+// Whether the condition became true within a time limit.
 template <class Condition>
 bool soon(const Condition& condition) {
     const auto patience = std::chrono::steady_clock::now() + kPatience;

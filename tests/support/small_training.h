@@ -1,4 +1,4 @@
-// A training run that takes milliseconds: a tiny model, and a text in memory's stead.
+// A training run that takes milliseconds: a tiny model and a short text.
 #pragma once
 
 #include <string>

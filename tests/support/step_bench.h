@@ -13,10 +13,10 @@ namespace hw4::step {
 
 using Floats = std::vector<float>;
 
-// Spread numbers have every size from denormals to 2^30; of zeros some are -0, and some are 1.
+// Spread numbers have every magnitude from denormals to 2^30; among zeros some are -0, and some are 1.
 enum class Numbers { ordinary, spread, zeros };
 
-// The same on every machine: made of integers.
+// The same numbers on every machine, because only integers are drawn.
 class Draw {
 public:
     explicit Draw(Numbers kind, uint64_t seed = 1) : kind_(kind), state_(seed << 32) {}
@@ -46,8 +46,8 @@ private:
 
 struct Shape {
     int64_t sequences, context;
-    int64_t inputs;  // width too
-    int64_t outputs; // hidden width, vocabulary
+    int64_t inputs;  // also the width
+    int64_t outputs; // hidden width, or vocabulary
     int64_t heads, head_width;
 
     int64_t rows() const { return sequences * context; }
@@ -70,7 +70,7 @@ inline Tokens drawn_tokens(const Shape& shape) {
     return tokens;
 }
 
-// A machine, and operands of an operation in its memory. A seed draws the same numbers in any order of calls.
+// A machine, and the operands of an operation in its memory. A seed draws the same numbers in any order of calls.
 struct Bench : Shape {
     Bench(Machine& machine, const Shape& shape, Numbers numbers)
         : Shape(shape), m(machine), kind(numbers), tokens(drawn_tokens(shape)) {}
@@ -100,7 +100,7 @@ struct Bench : Shape {
     Machine& m;
     Numbers kind;
     Tokens tokens;
-    int64_t x = rows() * inputs, y = rows() * outputs, w = inputs * outputs; // numbers
+    int64_t x = rows() * inputs, y = rows() * outputs, w = inputs * outputs; // element counts
     std::vector<Owned<float>> memory;
     std::vector<std::pair<float*, size_t>> written;
 };
@@ -116,7 +116,7 @@ struct NamedOperation {
     }
 };
 
-// All bits of doubles, 16 in a float.
+// All bits of doubles, 16 bits per float.
 inline Floats of_doubles(const std::vector<double>& values) {
     Floats parts;
     for (const double value : values) {
@@ -136,7 +136,7 @@ inline const NamedOperation kStepOperations[] = {
          b.m.linear(b.in(b.x, 1), b.in(b.w, 2), nullptr, b.out(b.y), b.rows(), b.inputs, b.outputs);
          b.m.linear(b.in(b.x, 1), b.in(b.w, 2), sum, sum, b.rows(), b.inputs, b.outputs);
      }},
-    {"linear_back", // its sums are over the inputs of linear, the longer ones
+    {"linear_back", // sums over the inputs of linear, which are more
      [](Bench& b) { b.m.linear_back(b.in(b.x, 1), b.in(b.w, 2), b.out(b.y), b.rows(), b.outputs, b.inputs); }},
     {"linear_weights",
      [](Bench& b) {

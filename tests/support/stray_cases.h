@@ -1,8 +1,7 @@
 // Cases in which one query row strays from where the contract's M is 0 and its clamp idle, or comes close to that.
 //
-// M is an integer, so sums measured against another M are the same numbers times a power of two: a kernel that did not
-// notice would print the same bytes, unless something underflows. Here it does: the values V are chosen so that it
-// shows.
+// M is an integer, so sums relative to another M are the same numbers times a power of two: a kernel that missed the
+// change would print the same bytes, unless something underflows. The values V are chosen so that it does.
 #pragma once
 
 #include <algorithm>
@@ -19,19 +18,19 @@ namespace hw4 {
 struct Stray {
     std::string name;
     int64_t row;               // the query row
-    std::vector<float> units;  // its score of each key, in base-2 units; the other rows' are small
-    std::vector<float> values; // the size of V by key
-    bool shows;                // in the bytes, when it is not noticed
+    std::vector<float> units;  // its score for each key, in base-2 units; other rows have small scores
+    std::vector<float> values; // magnitude of V by key
+    bool shows;                // whether the bytes change when it is missed
 
     int64_t tokens() const { return static_cast<int64_t>(units.size()); }
 
-    // From 1 to 2, with all bits of the mantissa in use, so that underflow costs some.
+    // From 1 to 2, with all bits of the mantissa in use, so that underflow loses some.
     static float mantissa(int64_t key, int64_t column) {
         const auto word = (static_cast<uint32_t>(key) * 2654435761u ^ static_cast<uint32_t>(column + 1) * 2246822519u);
         return 1.0f + static_cast<float>((word * 3266489917u) >> 9) * 0x1p-23f;
     }
 
-    // Only column 0 of Q and K takes part, so that a score is one product.
+    // Only column 0 of Q and K is used, so that a score is one product.
     void fill_batch(float* qkv, int64_t d) const {
         const int64_t n = tokens();
         const float unit = scale_for(d).inv_c;
@@ -52,7 +51,7 @@ inline std::string units_text(float units) {
     return text;
 }
 
-// One key weighs as much as 2^units and its own value is 0: what the others contribute underflows when M follows.
+// One key weighs as much as 2^units and its own value is 0: the other keys' contributions underflow when M follows.
 inline Stray stray_high(int64_t n, int64_t row, int64_t key, float units, bool shows) {
     Stray stray{units_text(units) + " at key " + std::to_string(key) + ", row " + std::to_string(row), row,
                 std::vector<float>(static_cast<size_t>(n), 0.0f), std::vector<float>(static_cast<size_t>(n), 0x1p-60f),
@@ -62,7 +61,7 @@ inline Stray stray_high(int64_t n, int64_t row, int64_t key, float units, bool s
     return stray;
 }
 
-// One key so far below the others that the clamp lifts it, and it alone has a value.
+// One key is so far below the others that the clamp lifts it, and it alone has a value.
 inline Stray stray_deep(int64_t n, int64_t row, int64_t key, float units, bool shows) {
     Stray stray{units_text(units) + " at key " + std::to_string(key) + ", row " + std::to_string(row), row,
                 std::vector<float>(static_cast<size_t>(n), 0.0f), std::vector<float>(static_cast<size_t>(n), 0.0f),
@@ -72,7 +71,7 @@ inline Stray stray_deep(int64_t n, int64_t row, int64_t key, float units, bool s
     return stray;
 }
 
-// The first tile's largest score is `units`, those after it are `later`: the values underflow unless M starts lower.
+// The first tile's largest score is `units`, later scores are `later`: the values underflow unless M starts lower.
 inline Stray stray_low(int64_t n, int64_t row, float units, float later, bool shows) {
     Stray stray{"first tile at " + units_text(units) + ", then " + units_text(later) + ", row " + std::to_string(row),
                 row, std::vector<float>(static_cast<size_t>(n), later),
@@ -81,8 +80,8 @@ inline Stray stray_low(int64_t n, int64_t row, float units, float later, bool sh
     return stray;
 }
 
-// N keys of d columns: scores on both sides of every border, the contract's (72, -120, -8) and those of kernels that
-// stay one unit clear of them; the row in each warp of a block of 128 and in a ragged last one; the key in the first
+// N keys of d columns: scores on both sides of every threshold, the contract's (72, -120, -8) and those of kernels that
+// stay one unit clear of them; the row in each warp of a block of 128 and in a ragged last block; the key in the first
 // tile, a later one, a later segment.
 inline std::vector<Stray> strays(int64_t n, int64_t d) {
     std::vector<int64_t> rows;
@@ -90,7 +89,7 @@ inline std::vector<Stray> strays(int64_t n, int64_t d) {
         if (row < n - 1 && (n <= 256 || row == 70)) rows.push_back(row);
     rows.push_back(n - 1);
     const int64_t keys[] = {1, n / 2, n - 1};
-    const bool many = d > 1; // a single column may happen to lose nothing
+    const bool many = d > 1; // a single column may lose nothing by chance
     std::vector<Stray> found;
     for (size_t i = 0; i < rows.size(); ++i) {
         const int64_t row = rows[i];
@@ -106,7 +105,7 @@ inline std::vector<Stray> strays(int64_t n, int64_t d) {
             const bool shows = units < -8.0f;
             const float later[] = {units, -20.0f, many ? -6.5f : units};
             found.push_back(stray_low(n, row, units, later[turn++ % 3], shows));
-            // Keys of weight 1 drown a first tile of 2^-9, but for a few.
+            // Keys of weight 1 hide a first tile of 2^-9 in all but a few cases.
             if (units >= -9.0f && (!shows || (many && n == 40))) found.push_back(stray_low(n, row, units, 0.0f, shows));
         }
         for (const float units : {-6.5f, -7.5f}) { // one key of the first tile is enough

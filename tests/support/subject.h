@@ -1,4 +1,4 @@
-// Who computes, for tests that are the same whoever it is.
+// A subject computes attention; the same tests run for every subject.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@ namespace hw4 {
 struct Subject {
     std::string name;
     const Contract* contract;
-    std::function<std::string(const Problem&)> why_not; // it cannot compute this here; empty when it can
+    std::function<std::string(const Problem&)> why_not; // why it cannot compute this problem here; empty if it can
     std::function<std::vector<float>(const Problem&, const std::vector<float>& qkv)> attend;
 
     friend std::ostream& operator<<(std::ostream& out, const Subject& subject) { return out << subject.name; }
 };
 
-// Those whose outputs are compared by their bytes.
+// The contracts whose outputs are compared byte by byte.
 inline std::vector<const Contract*> contracts_by_bytes() {
     std::vector<const Contract*> list;
     for (const Contract* contract : contracts())

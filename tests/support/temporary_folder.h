@@ -1,5 +1,5 @@
-// What tests of files share: a folder that goes away, whole files in and out, test-case files, and failures as
-// values.
+// Helpers for tests of files: a folder that is removed afterwards, reading and writing whole files, test-case files,
+// and failures as values.
 #pragma once
 
 #include <dirent.h>
@@ -86,7 +86,7 @@ inline std::string header_bytes(int32_t batches, int32_t tokens, int32_t dim) {
     return bytes_of(header.data(), header.size());
 }
 
-// A valid case whose data counts 0, 1, 2, ...
+// A valid case with the data 0, 1, 2, ...
 inline std::string counting_case(int32_t batches, int32_t tokens, int32_t dim) {
     std::vector<float> data(size_t{3} * static_cast<size_t>(batches) * static_cast<size_t>(tokens) *
                             static_cast<size_t>(dim));
@@ -94,8 +94,8 @@ inline std::string counting_case(int32_t batches, int32_t tokens, int32_t dim) {
     return header_bytes(batches, tokens, dim) + bytes_of(data.data(), data.size());
 }
 
-// A case of any size that takes no disk: a hole reads as zeros. The floats in `marks` are at those places of the data.
-// False where the file system has no such files.
+// A case of any size that takes no disk space: a hole reads as zeros. `marks` places floats in the data. False where
+// the file system has no sparse files.
 inline bool write_sparse_case(const std::string& path, const std::array<int32_t, 3>& problem,
                               const std::vector<std::pair<uint64_t, float>>& marks) {
     write_file(path, header_bytes(problem[0], problem[1], problem[2]));
@@ -112,7 +112,7 @@ inline bool write_sparse_case(const std::string& path, const std::array<int32_t,
     return true;
 }
 
-// How something failed, to compare with EXPECT_EQ. No failure is {ok, ""}.
+// An error, to compare with EXPECT_EQ. No failure is {ok, ""}.
 struct Failure {
     ExitCode code = ExitCode::ok;
     std::string message;

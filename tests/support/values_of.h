@@ -1,4 +1,4 @@
-// The numbers of a problem's inputs, as in a file.
+// The numbers of a problem's inputs, laid out as in a file.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ inline std::vector<float> values_of(const Problem& problem, const Distribution& 
     return values;
 }
 
-// A batch as a problem of its own, with its first keys alone.
+// A batch as its own problem, with only its first keys.
 inline std::vector<float> batch_of(const Problem& problem, const std::vector<float>& values, int64_t batch,
                                    int64_t keys) {
     const float* from = values.data() + batch * problem.batch_input_floats();

@@ -1,6 +1,5 @@
-// What a window has to be whoever computes it, as tests over a list of subjects: a row is computed by loops of its own
-// that know the keys it sees and nothing of masks; where its first key begins a segment, by the reference without a
-// mask.
+// Properties of a window, as tests over a list of subjects: independent loops compute a row from the keys that it sees,
+// without knowing of masks; where the row's first key begins a segment, the reference without a mask computes it too.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +19,7 @@ inline Problem with_window(Problem problem, int64_t window, double scale = 0) {
     return problem;
 }
 
-// The attention of one query and the keys first to end - 1, whose tiles and segments are counted from key 0.
+// The attention of one query over the keys first to end - 1, whose tiles and segments are counted from key 0.
 inline std::vector<float> row_by_loops(const float* q, const float* k, const float* v, int64_t first, int64_t end,
                                        int64_t dim, Scale scale) {
     const auto columns = static_cast<size_t>(dim);
@@ -93,7 +92,7 @@ protected:
         return out;
     }
 
-    // A kernel may be for head sizes up to some only: then the case is left out.
+    // Skips the case where the kernel does not take its head size.
     static void expect_loops(const Problem& problem, const Distribution& values) {
         if (!GetParam().why_not(problem).empty()) return;
         CausalCase test(problem, values);
@@ -101,8 +100,8 @@ protected:
     }
 };
 
-// Windows that begin everywhere in a tile and a segment, rows of a block in different ones; more keys than queries and
-// fewer; windows as long as all keys, and longer.
+// Windows that begin anywhere in a tile and a segment, and in different tiles for the rows of a block; more keys than
+// queries and fewer; windows as long as all keys, and longer.
 TEST_P(Window, ARowIsTheAttentionOfTheKeysThatItSees) {
     struct Sizes {
         int64_t queries, keys, dim;
@@ -131,7 +130,7 @@ TEST_P(Window, HeadsThatShareKeysAndAScale) {
             expect_loops(with_window(with_heads(causal_problem(70, keys, 9), 2, 6, 2), 45, scale), CaseKind::spread);
 }
 
-// The reference without a mask, on the keys of the window alone.
+// Compares with the reference without a mask, on the keys of the window alone.
 TEST_P(Window, AWindowThatBeginsASegmentIsAProblemOfItsKeys) {
     for (const int64_t window : {1, 30, 64, 100}) {
         const int64_t keys = 3 * kSegmentKeys + window; // the last row's window begins after three segments

@@ -154,11 +154,11 @@ class MeasuredTest(unittest.TestCase):
                     with self.subTest(name, operation=operation, element=element):
                         case, path = self.case(name, operation)
                         found, wanted = self.measured(case, path, element), self.by_hw4(case, path, element)
-                        if name == "one key":  # O is V, and dQ and dK are 0: what is left is what float32 leaves
+                        if name == "one key":  # O is V, and dQ and dK are 0: float32's error remains
                             self.assertLess(max(found[:2]), 1e-4)
                             found, wanted = found[2:], wanted[2:]
                         for place, (mine, other) in enumerate(zip(found, wanted)):
-                            if name == "shared keys" and place > 0:  # the heads' are rounded before they are added
+                            if name == "shared keys" and place > 0:  # rounded by head, then added
                                 self.assertTrue(other <= mine <= 3 * other, (found, wanted))
                             else:
                                 self.assertAlmostEqual(mine / other, 1, delta=0.01, msg=(found, wanted))

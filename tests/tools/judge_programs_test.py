@@ -133,7 +133,7 @@ class ProgramsFromElsewhere(Workplace):
         self.assertIn("is told its input and output alone; --device only reaches the hw4 in --bin\n", done.stderr)
 
     def test_however_much_it_says_only_the_end_is_kept(self):
-        talk = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"  # of files, not pipes
+        talk = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"  # not of pipes
         talk += "for stream in (1, 2):\n    for _ in range(64): os.write(stream, b'x' * (1 << 16))\n"
         said = self.expect("RE", hw4=talk + "os.write(1, b'\\nlast\\n'); os.write(2, b'\\nend\\n'); sys.exit(3)")
         self.assertIn("exit code 3: end\n", said)
@@ -164,7 +164,7 @@ class DefaultRule(Workplace):
 class Mischief(Workplace):
     """Whatever a program does to the judge's files and processes is its own verdict, and nobody else's."""
 
-    # In each, FOLDER is the program's own, CASE the judge's for the case, ELSEWHERE one with a file that has to stay.
+    # FOLDER is the program's own, CASE the judge's for the case, ELSEWHERE a folder with a file that must stay.
     PREFIX = """
 import shutil
 FOLDER, CASE = os.path.dirname(INPUT), os.path.dirname(os.path.dirname(INPUT))

@@ -23,7 +23,7 @@ from unittest import mock
 from program_module import program_as_module, run_forked
 
 ROOT = str(Path(__file__).resolve().parents[2])
-sys.path.insert(0, os.path.join(ROOT, "judge"))  # for what the judge imports
+sys.path.insert(0, os.path.join(ROOT, "judge"))  # for the judge's modules
 
 import child  # noqa: E402 (the path to it is set above)
 from case_table import read_cases, select  # noqa: E402
@@ -41,19 +41,19 @@ LONG_HEADER = HEADER + "\theads\tkeys\tmask\toperation"
 EXPECTED_HEADER = "case\toperation\tcontract\tmask\trevision\texpected"
 BOUNDS_HEADER = "case\toperation\tcontract\tmask\trevision\tbound"
 SHAPES = {"a1": (2, 3, 4), "a2": (1, 5, 2), "b1": (1, 1, 1)}
-PATIENCE_S = 20  # for something that happens at once on a machine that is not overloaded
+PATIENCE_S = 20  # for an immediate event on a machine that is not overloaded
 
 FIXTURES = None  # NAME.in, NAME.out, NAME.fixed.out and NAME.fixed16.out of every case in SHAPES
-ROWS = {}  # their rows of the table of cases
-CRCS = {}  # those of their outputs, by name and contract
-REVISIONS = {}  # of the contracts that hw4 lists and that promise bytes, by name, the default first
-BOUNDED = {}  # likewise of those that promise a bound
-BOUNDED_GRADIENTS = {}  # likewise, of backward
+ROWS = {}  # the cases' rows in the table of cases
+CRCS = {}  # the CRCs of their outputs, by name and contract
+REVISIONS = {}  # of hw4's contracts that promise bytes, by name, the default first
+BOUNDED = {}  # the same for contracts that promise a bound
+BOUNDED_GRADIENTS = {}  # the same for backward
 
 
 def setUpModule():
     global FIXTURES
-    program_as_module(Path(JUDGE))  # imports once what each run would import again
+    program_as_module(Path(JUDGE))  # imports once instead of in each run
     FIXTURES = tempfile.mkdtemp(prefix="judge_test-")
     unittest.addModuleCleanup(shutil.rmtree, FIXTURES)
     listed = subprocess.run([HW4, "--list-kernels", "--json"], stdout=subprocess.PIPE, check=True).stdout
@@ -324,7 +324,7 @@ class JudgeErrors(Workplace):
 
 
 class Contracts(Workplace):
-    # A program that computes under all contracts
+    # A program that computes under all contracts.
     OBEDIENT = ("CONTRACT = sys.argv[sys.argv.index('--contract') + 1]\nmark(CONTRACT)\n"
                 "SUFFIX = '.out' if CONTRACT == 'f32' else f'.{CONTRACT}.out'\n"
                 "put(good(SUFFIX))")
@@ -597,7 +597,7 @@ sys.exit(code)
 
 
 class CourseRule(Workplace):
-    # hw4's output with every value moved
+    # hw4's output with every value moved.
     MOVED = ("import struct\nvalues = struct.unpack(f'<{len(GOOD) // 4}f', GOOD)\n"
              "put(struct.pack(f'<{len(values)}f', *(value + MOVE for value in values)))")
 
@@ -620,7 +620,7 @@ class Points(Workplace):
         self.write_table(*(row(name, crc_in_of("b1"), shape=SHAPES["b1"]) for name in names))
         self.write_expected(*(expected_row(name, crc=CRCS["b1", "f32"]) for name in names))
         body = f"number=${{1%.in}}\n[ ${{number##*/t}} -gt {failing} ] && exec cp {fixture('b1', '.out')} $2\n: > $2\n"
-        program = write(self.path("one_value"), f"#!/bin/sh\n{body}".encode())  # a hundred runs of it
+        program = write(self.path("one_value"), f"#!/bin/sh\n{body}".encode())  # for a hundred runs
         os.chmod(program, 0o755)
         done = self.run_judge("--hw4", program, "--csv", self.path("points.csv"), chosen)
         self.assertEqual(done.returncode, 1 if failing else 0)
@@ -702,7 +702,7 @@ class Compare(Workplace):
     def test_a_verdict_that_nobody_gets_is_none(self):
         files = [write(self.path(name), content) for name, content in
                  (("in", self.case_of(self.SHAPE)), ("expected", self.floats()), ("got", self.floats()))]
-        for buffered in ("-o0", "-oL", "-o4096"):  # a line that was lost before the end counts too
+        for buffered in ("-o0", "-oL", "-o4096"):  # a line lost before the end counts too
             with self.subTest(buffered), open("/dev/full", "wb") as full:
                 done = subprocess.run(["stdbuf", buffered, COMPARE, *files], stdout=full, stderr=subprocess.PIPE,
                                       text=True, check=False)
@@ -718,7 +718,7 @@ class Compare(Workplace):
             "largest absolute difference: 3.5 at batch 1, row 2, column 1: expected 1, got -2.5\n"), ""))
 
     def test_differences_far_into_large_files(self):
-        shape = (3, 512, 512)  # three blocks of compare's
+        shape = (3, 512, 512)  # three blocks in compare
         expected = bytearray(4 * 3 * 512 * 512)
         got = bytearray(expected)
         for index in (262143, 262144, 786431):

@@ -58,7 +58,7 @@ def takes_lengths(device):
     sizes = (2, 4, 2, 1, 64, 64)
     call = hw4.library.new_call("f32", hw4.library.FORWARD, hw4.library.FLOAT32, True,
                                 hw4.library.HOST if device == "cpu" else hw4.library.DEVICE, sizes)
-    call.lengths = 1  # to plan follows no pointer
+    call.lengths = 1  # hw4_plan follows no pointer
     for place in (call.q, call.k, call.v, call.o):
         place.data, place.batch, place.head, place.row = 1, 4 * 64 * 64, 64 * 64, 64
     try:
@@ -182,7 +182,7 @@ class OperatorTest(unittest.TestCase):
                 for factor, scale in ((1, 0.25), (2, None)):
                     ours = [t.detach().requires_grad_() for t in (factor * q, k, v)]
                     hw4.attention(*ours, contract=contract, causal=True, scale=scale).sum().backward()
-                    # The least numbers of fp16 are rounded before they are doubled.
+                    # fp16's smallest numbers are rounded before they are doubled.
                     found.append([ours[1].grad, ours[2].grad] + [factor * ours[0].grad] * (dtype != torch.float16))
                 with self.subTest(device=device, contract=contract):
                     self.assertTrue(all(map(same, *found)))
@@ -395,7 +395,7 @@ class OperatorTest(unittest.TestCase):
                 self.assertTrue(same(hw4.attention(q, k, v), expected))
                 turned = [t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (q, k, v)]
                 self.assertTrue(same(hw4.attention(*turned), expected))
-                odd = [F.pad(t, (1, 0))[..., 1:] for t in (q, k, v)]  # no row begins at 16 bytes
+                odd = [F.pad(t, (1, 0))[..., 1:] for t in (q, k, v)]  # no row begins at a multiple of 16 bytes
                 self.assertTrue(same(hw4.attention(*odd), expected))
                 few = [F.pad(t[..., :36], (1, 0))[..., 1:] for t in (q, k, v)]  # rows of 72 or 144 bytes
                 for contract in ("fixed16", "f32"):
@@ -601,7 +601,7 @@ class OperatorTest(unittest.TestCase):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             captured = hw4.decode(*cache.append(still[1], still[2], rope=table, q=still[0]))
-        for at in range(40):  # over the ends of two pages
+        for at in range(40):  # across two page boundaries
             for to, source in zip(still, (q, k, v)):
                 to.copy_(source[:, :, at:at + 1])
             cache.reserve(1)

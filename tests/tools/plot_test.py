@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ.get("HW4_BIN") or ROOT)
-sys.path.insert(0, str(ROOT / "python" / "hw4"))  # a file of its own, which needs no library
+sys.path.insert(0, str(ROOT / "python" / "hw4"))  # a standalone file, which needs no library
 import plot  # noqa: E402: after its path
 
 try:

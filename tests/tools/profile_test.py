@@ -54,7 +54,7 @@ class Metrics(unittest.TestCase):
             "fma_share_pct": 100 * 4671522144 / 5143983899, "ipc": 3.43, "instructions": 5143983899,
             "flop": 294217973760, "registers": 255, "shared_bytes_per_block": 108144, "block_threads": 128,
             "grid_blocks": 264, "waves": 1, "bytes_per_sector_load_pct": 99.75, "local_load_instructions": 0}
-        self.assertEqual(list(expected), KEYS)  # as the report knows them
+        self.assertEqual(list(expected), KEYS)  # the report uses these names
         for key, value in expected.items():
             self.assertAlmostEqual(values[key], value, msg=key, delta=1e-9 * abs(value))
 
@@ -76,8 +76,8 @@ class Roofline(unittest.TestCase):
         slow, fast, unknown = roofline_points.points(document)
         self.assertEqual(slow, {"case": "t28", "kernel": "slow", "flop": 8e12, "seconds": 4, "dram_bytes": 4e12,
                                 "l2_bytes": 8e12, "dram_intensity": 2, "l2_intensity": 1, "flop_per_second": 2e12,
-                                "roof_flop_per_second": 2e12})  # of the memory
-        self.assertEqual((fast["dram_intensity"], fast["roof_flop_per_second"]), (80, 4e12))  # of the arithmetic
+                                "roof_flop_per_second": 2e12})  # the memory's roof
+        self.assertEqual((fast["dram_intensity"], fast["roof_flop_per_second"]), (80, 4e12))  # the arithmetic's roof
         self.assertEqual((unknown["flop_per_second"], unknown["roof_flop_per_second"]), (None, None))
         self.assertEqual(roofline_points.ridge(DEVICE), 4)
 

@@ -9,7 +9,7 @@ namespace {
 
 AllreduceCell cell_of(Via via, int64_t bytes) { return {via, bytes, 8, {0, 3, 10}}; }
 
-// The first rank's row, which is that of all.
+// The first rank's row, which all ranks share.
 AllreduceRow measured(const AllreduceCell& cell, int count) {
     AllreduceRow first;
     on_thread_ranks(count, [&](Ranks& ranks) {
@@ -25,7 +25,7 @@ AllreduceRow measured(const AllreduceCell& cell, int count) {
 TEST(Allreduce, AddsUpRightWhateverTheRanks) {
     for (const Via via : {Via::mpi, Via::ordered})
         for (const int ranks : {1, 2, 3, 5}) {
-            const AllreduceRow row = measured(cell_of(via, 300004), ranks); // more than a period of numbers
+            const AllreduceRow row = measured(cell_of(via, 300004), ranks); // longer than a period of the numbers
             EXPECT_EQ(row.outcome.status, Status::ok) << row.outcome.reason;
             EXPECT_EQ(row.wrong, 0);
             EXPECT_TRUE(row.same_on_all);
@@ -36,7 +36,7 @@ TEST(Allreduce, AddsUpRightWhateverTheRanks) {
 TEST(Allreduce, InOrderHasTheSameBytesForEveryNumberOfRanks) {
     const std::string alone = measured(cell_of(Via::ordered, 40004), 1).crc32;
     for (const int ranks : {2, 3, 4, 8}) EXPECT_EQ(measured(cell_of(Via::ordered, 40004), ranks).crc32, alone);
-    EXPECT_NE(measured(cell_of(Via::mpi, 40004), 3).crc32, alone); // another order: or the above would show nothing
+    EXPECT_NE(measured(cell_of(Via::mpi, 40004), 3).crc32, alone); // another order, or the test above shows nothing
 }
 
 TEST(Allreduce, WhatCannotRunSaysWhy) {
@@ -62,7 +62,7 @@ TEST(Allreduce, WrongNumbersAreCountedAndFail) {
         const AllreduceRow row =
             measure_allreduce(cell_of(Via::mpi, 300004), group_of(ranks, "cpu", ""), ranks, collectives);
         EXPECT_EQ(row.outcome.status, Status::failed);
-        EXPECT_EQ(row.wrong, 2); // one of each rank
+        EXPECT_EQ(row.wrong, 2); // one on each rank
         EXPECT_FALSE(row.same_on_all);
     });
 }

@@ -1,5 +1,5 @@
-// The backward reference of f32: its numbers beside gradients in double and differences of forward, its bytes
-// beside sums that are formed one by one in the order of the contract.
+// The backward reference of f32: its values against gradients in double precision and differences of forward, its bytes
+// against sums formed one by one in the order of the contract.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 using Exact = double;
 
-// One, whole and broken segments and groups, odd d; heads that share keys, more keys and fewer than queries.
+// One row, full and partial segments and groups, odd d; heads that share keys, more keys than queries and fewer.
 std::vector<Problem> telling_problems() {
     std::vector<Problem> list;
     for (const Mask mask : kEveryMask)
@@ -38,7 +38,7 @@ std::vector<float> computed(const Problem& problem, const std::vector<float>& in
     return out;
 }
 
-// The operands of one head of queries, in any kind of number that was made from the floats.
+// The operands of one query head, in any number type converted from floats.
 template <class T>
 struct HeadOf {
     const T* q;
@@ -50,7 +50,7 @@ struct HeadOf {
     T* dv;
 };
 
-// What of() is for all seven: act(head, batch, head of queries).
+// Calls act(head, batch, query head) with of() for all seven operands.
 template <class T, class Act>
 void for_each_head(const Problem& problem, const std::vector<T>& in, std::vector<T>& out, Act act) {
     const auto d = static_cast<size_t>(problem.dim);
@@ -86,7 +86,7 @@ std::vector<Exact> exact_row(const Problem& problem, const HeadOf<Exact>& head, 
     return p;
 }
 
-// Text-book formulas, no care for order.
+// Textbook formulas, in any order.
 std::vector<Exact> exact_gradients(const Problem& problem, const std::vector<float>& in) {
     const std::vector<Exact> exact_in(in.begin(), in.end());
     std::vector<Exact> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
@@ -116,7 +116,7 @@ std::vector<Exact> exact_gradients(const Problem& problem, const std::vector<flo
     return out;
 }
 
-// The largest error of each of dQ, dK, dV beside its own largest magnitude.
+// The largest error of each of dQ, dK, dV relative to its own largest magnitude.
 double largest_error(const Problem& problem, const std::vector<float>& got, const std::vector<Exact>& want) {
     double worst = 0;
     const auto batch = static_cast<int64_t>(problem.batch_output_floats());
@@ -145,7 +145,7 @@ TEST(Backward, IsWithinRoundingOfTheGradients) {
         }
 }
 
-// Sum of O * dO, in double.
+// The sum of O * dO, in double precision.
 Exact value_of(const Problem& problem, const std::vector<Exact>& in) {
     std::vector<Exact> unused(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
     Exact sum = 0;
@@ -160,7 +160,7 @@ Exact value_of(const Problem& problem, const std::vector<Exact>& in) {
     return sum;
 }
 
-// Q, K and V stand before dO, in the order of dQ, dK and dV.
+// Q, K and V precede dO, in the order of dQ, dK and dV.
 TEST(Backward, IsTheSlopeOfForward) {
     for (const Mask mask : kEveryMask) {
         const Problem problem = backward_of({1, 2, 1, 7, 5, 3}, mask);
@@ -194,7 +194,7 @@ struct Factors {
     float b;
 };
 
-// Rows 0 to count - 1, term(row) giving the factors of a product.
+// Adds rows 0 to count - 1; term(row) gives the factors of a product.
 template <class Term>
 float in_order(int64_t count, bool descending, Term term) {
     const auto segment_sum = [&](int64_t first) {
@@ -218,7 +218,7 @@ float in_order(int64_t count, bool descending, Term term) {
     return total;
 }
 
-// One number after the other, each with all that it needs; pairs that a row does not see are there, with zeros.
+// Computes one number after another, each with everything it needs; pairs that a row does not see count as zeros.
 std::vector<float> one_by_one(const Problem& problem, const std::vector<float>& in) {
     const int64_t d = problem.dim;
     const int64_t n = problem.keys;
@@ -226,7 +226,7 @@ std::vector<float> one_by_one(const Problem& problem, const std::vector<float>& 
     const auto g = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
     std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
     for_each_head(problem, in, out, [&](const HeadOf<float>& head, int64_t, int64_t h) {
-        const bool is_last = (h + 1) % (problem.heads / problem.kv_heads) == 0; // of those that share keys
+        const bool is_last = (h + 1) % (problem.heads / problem.kv_heads) == 0; // among those that share keys
         std::vector<float> o(static_cast<size_t>(problem.queries * d));
         std::vector<RowStatistics> rows(static_cast<size_t>(problem.queries));
         const UnitOperands forward{problem.queries, n,           d, {head.q, head.k, head.v}, {o.data()},

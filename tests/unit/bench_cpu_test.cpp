@@ -1,4 +1,4 @@
-// Cells measured on the CPU, and what is said of their results.
+// Cells measured on the CPU, and the checks of their results.
 #include <functional>
 #include <new>
 
@@ -49,7 +49,7 @@ TEST(BenchOnCpu, EveryPassIsRight) {
         }
 }
 
-// Fails as it is told to where backward is to be prepared.
+// Fails, when told to, as backward is prepared.
 class FailingWorkbench : public Workbench {
 public:
     explicit FailingWorkbench(std::function<void()> fail) : fail_(std::move(fail)) {}
@@ -83,7 +83,7 @@ TEST(BenchOnCpu, APassThatFailsIsToldAndThoseAfterItAreMeasured) {
     }
 }
 
-// Asks how much memory is free while others' operands may still be there.
+// Checks how much memory is free while other operands may still exist.
 class LookingWorkbench : public FailingWorkbench {
 public:
     explicit LookingWorkbench(const KeptData& kept) : FailingWorkbench([] {}), kept_(kept) {}
@@ -124,7 +124,7 @@ TEST(ExactRows, SeeAWrongRowAndNaN) {
     Cell cell = quick_cell("f32");
     cell.batch_size = 1;
     cell.num_heads = 1;
-    cell.seq_len = 32; // every row is looked at
+    cell.seq_len = 32; // every row is checked
     cell.emb_dim = 8;
     for (const Operation* operation : kOperations) {
         const CaseData data = data_of(cell, *operation);
@@ -143,8 +143,8 @@ TEST(ExactRows, SeeAWrongRowAndNaN) {
     }
 }
 
-// What a kernel gives that stores such elements: the reference's numbers, rounded. Small cases are looked at whole, of
-// large ones some rows.
+// A kernel that stores such elements gives the reference's numbers, rounded. Small cases are checked in full, large
+// ones in some rows.
 TEST(ExactRows, OfNarrowElementsAreTheReferencesRounded) {
     for (const int64_t tokens : {32, 600})
         for (const Element element : {Element::bf16, Element::fp16}) {
@@ -185,7 +185,7 @@ TEST(ExactRows, OfSmallCasesAreThoseOfEveryUnit) {
 TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
     Cell cell = quick_cell("f32");
     cell.seq_len = 600;
-    cell.emb_dim = 3 * 16; // more than the reference computes whole
+    cell.emb_dim = 3 * 16; // too large to compute in full by the reference
     for (const bool causal : {false, true})
         for (const Contract* contract : contracts()) {
             if (contract->compared != Compared::bytes) continue;
@@ -200,7 +200,7 @@ TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
         }
 }
 
-// By one thread or another: as if the reference had thrown on the only one.
+// The exception of any thread is thrown as if the reference had run in a single one.
 TEST(ExactRows, ThrowWhatAReferenceThrows) {
     const Computed computes[] = {
         {.operation = &kForward, .revision = 1, .masks = {}, .reference = [](const UnitOperands&) {
@@ -208,7 +208,7 @@ TEST(ExactRows, ThrowWhatAReferenceThrows) {
          }}};
     Contract contract = kF32;
     contract.computes = computes;
-    for (const int64_t tokens : {32, 600}) { // whole, and some rows
+    for (const int64_t tokens : {32, 600}) { // all rows, and some rows
         Cell cell = quick_cell("f32");
         cell.seq_len = tokens;
         const CaseData data = data_of(cell, kForward);

@@ -133,7 +133,7 @@ TEST(BenchOptions, AreRefused) {
                              "--shape t28 --preset lab5",
                              "--memory_limit 8T"})
         EXPECT_EQ(failure(words_in(line)).code, ExitCode::usage) << line;
-    EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one of them becomes a row
+    EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one cell becomes a row
 }
 
 AllreduceRequest allreduce(const Words& words) { return parsed(words, parse_allreduce); }

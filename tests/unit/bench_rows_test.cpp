@@ -45,11 +45,11 @@ TEST(BenchRow, RatiosAreOfTheBaselineOnTheSameProblem) {
     for (Row& row : rows) baseline.compare(row);
     EXPECT_EQ(rows[0].of(Pass::forward).ratio, 1);
     EXPECT_EQ(rows[2].of(Pass::forward).ratio, 3);
-    EXPECT_EQ(rows[2].of(Pass::backward).ratio, 0); // which did not run
-    EXPECT_EQ(rows[3].of(Pass::forward).ratio, 0);  // of these sizes there is no baseline
+    EXPECT_EQ(rows[2].of(Pass::backward).ratio, 0); // it did not run
+    EXPECT_EQ(rows[3].of(Pass::forward).ratio, 0);  // no baseline of this size
 }
 
-// JSON has none.
+// JSON has no NaN.
 TEST(BenchRow, AnErrorThatIsNaNIsNull) {
     Row row = some_row();
     row.of(Pass::forward).error.largest = std::nan("");

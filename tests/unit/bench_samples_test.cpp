@@ -1,4 +1,4 @@
-// How samples are taken, and what is said of them.
+// How samples are taken, and their statistics.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ TEST(Sampling, ShortLaunchesAreManyInASample) {
     EXPECT_EQ(launches_for(0.039e-3), 257);
     EXPECT_EQ(launches_for(0.004), 3);
     EXPECT_EQ(launches_for(1e-9), kMostLaunches);
-    EXPECT_EQ(launches_for(0.0), kMostLaunches); // shorter than the clock can tell
+    EXPECT_EQ(launches_for(0.0), kMostLaunches); // too short for the clock
     EXPECT_EQ(launches_for(kSampleSeconds), 1);
     EXPECT_EQ(launches_for(0.85), 1);
 }
@@ -33,7 +33,7 @@ TEST(SampleStatistics, FewNumbersForMany) {
     EXPECT_DOUBLE_EQ(spread(values), (4.2 - 1.8) / 3);
 }
 
-// Of memory that there is.
+// Counts memory that exists.
 Counted counted(MemoryCount& memory, size_t bytes, const char* purpose) {
     return {memory, bytes, purpose, [] {}};
 }
@@ -70,7 +70,7 @@ struct CountingSubject : Subject {
     double least_seconds = 0;
 };
 
-// Says how long a launch took, and counts.
+// Reports a given launch time, and counts launches.
 class SayingWorkbench : public Workbench {
 public:
     std::function<double(int sample)> seconds = [](int) { return 0.02; };

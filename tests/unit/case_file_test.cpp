@@ -55,7 +55,7 @@ std::vector<float> counting(size_t count) {
 
 class CaseFile : public ::testing::Test {
 protected:
-    // What reading a file of these bytes to its end says after the file's name.
+    // The error from reading a file of these bytes to its end, without the file's name.
     Failure said_about(const std::string& bytes) {
         write_file(path_, bytes);
         return said_about_file();
@@ -67,7 +67,7 @@ protected:
         return failure;
     }
 
-    // Hands the bytes to `reader` through a FIFO.
+    // Passes the bytes to `reader` through a FIFO.
     template <class Reader>
     auto through_fifo(const std::string& bytes, Reader&& reader) {
         EXPECT_EQ(::mkfifo(path_.c_str(), 0600), 0);
@@ -92,7 +92,7 @@ TEST_F(CaseFile, PlainAndGzipGiveTheSameFloatsInAnyChunks) {
     }
 }
 
-// 1f 8b, gzip's first two bytes, is also how plain files with these numbers of batches begin.
+// 1f 8b, gzip's first two bytes, also begins plain files with these numbers of batches.
 TEST_F(CaseFile, PlainFileMayBeginLikeGzip) {
     write_file(path_, counting_case(0x8b1f, 1, 1));
     EXPECT_EQ(read_all(path_, 1000), counting(3 * 0x8b1f));
@@ -100,7 +100,7 @@ TEST_F(CaseFile, PlainFileMayBeginLikeGzip) {
     EXPECT_EQ(read_all(path_, 1000), counting(3 * 0x88b1f));
 }
 
-// Whatever its first bytes mean elsewhere, a file of just the size that its header asks for is a case.
+// A file of exactly the size that its header claims is a case, whatever its first bytes mean elsewhere.
 TEST_F(CaseFile, TheExactSizeDecidesWhatAPlainFileIs) {
     constexpr int32_t kLikeGzip = 0x01088b1f; // 1f 8b 08, and more batches than 2^24
     constexpr int32_t kLikeZip = 0x04034b50;  // PK 03 04
@@ -116,12 +116,12 @@ TEST_F(CaseFile, TheExactSizeDecidesWhatAPlainFileIs) {
         };
         EXPECT_EQ(failure_of(read_last), Failure{});
         EXPECT_EQ(found, 5.0f);
-        ASSERT_EQ(::truncate(path_.c_str(), 12), 0); // of another size it is what it looks like
+        ASSERT_EQ(::truncate(path_.c_str(), 12), 0); // with another size its first bytes decide
         EXPECT_EQ(failure_of(read_last).code, ExitCode::bad_data);
     }
 }
 
-// All of gzip's first three bytes mark it, as far as there are any.
+// All of gzip's first three bytes mark it, as far as the file has them.
 TEST_F(CaseFile, GzipIsToldByItsThreeBytes) {
     const auto needed = [](int32_t batches) {
         return bad("expected " + std::to_string(12 + 12 * int64_t{batches}) +
@@ -137,7 +137,7 @@ TEST_F(CaseFile, GzipIsToldByItsThreeBytes) {
                   bad("header truncated: got " + std::to_string(start.size()) + " of 12 bytes (int32 B, N, d)"));
 }
 
-// Version 1 does not say what it is for: an option does, and the size has to fit.
+// Version 1 has no operation: an option gives it, and the size must fit.
 class FourMatrices : public CaseFile {
 protected:
     static std::string four(int32_t batches) {
@@ -220,7 +220,7 @@ TEST_F(CaseFile, GivesTheRowsOfAPlainFileInAnyOrder) {
     EXPECT_FALSE(CaseReader(path_).random_access());
 }
 
-// B*N*d is 3*2^30, the data 36 GiB in rows of 4 bytes: places whose bytes, floats and rows pass 2^31, 2^32 and 2^33.
+// B*N*d is 3*2^30, the data 36 GiB in rows of 4 bytes: offsets whose bytes, floats and rows pass 2^31, 2^32 and 2^33.
 TEST_F(CaseFile, FindsRowsBeyond32Bits) {
     const std::array<int32_t, 3> problem = {6, 1 << 29, 1};
     std::vector<std::pair<uint64_t, float>> marks;
@@ -271,7 +271,7 @@ TEST_F(CaseFile, NoticesAFileThatChangesWhileItIsRead) {
                                                    "expected 156 bytes"}));
 }
 
-// Only its times tell: the second, or the nanosecond alone.
+// Only the file's times show it: the seconds, or the nanoseconds alone.
 TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
     const auto set_time = [&](timespec time) {
         const timespec times[] = {{0, UTIME_OMIT}, time};
@@ -297,7 +297,7 @@ TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
                            : (Failure{ExitCode::io_error, path_ + ": file changed during read: it was written to"}))
                 << time.tv_sec << " " << time.tv_nsec;
         }
-    // Cut short once all was read, by somebody who puts the time back.
+    // The file is cut after all of it was read, and its time is put back.
     write_file(path_, bytes);
     set_time({1000, 500});
     CaseReader reader(path_);

@@ -43,7 +43,7 @@ TEST(CaseKinds, AreRefused) {
         EXPECT_THROW(distribution_of(text), Error) << text;
 }
 
-// The files on other machines, and the check sums of cases.tsv, come from these very numbers.
+// Files on other machines, and the checksums of cases.tsv, depend on these very numbers.
 TEST(CaseValues, AreTheseForever) {
     const std::vector<float> first = values({{1, 1, 2}, CaseKind::uniform, 1});
     EXPECT_EQ(first, (std::vector<float>{-0x1.97ac78p+0f, 0x1.9fc0ecp+0f, -0x1.faa948p-2f, -0x1.40e088p+1f,
@@ -75,7 +75,7 @@ TEST(CaseValues, DoNotDependOnTheChunks) {
     }
 }
 
-// More than two of the pieces that threads take, from a place within one.
+// More than two of the pieces that threads take, from a position within one.
 TEST(CaseValues, DoNotDependOnTheThreads) {
     const CaseRecipe recipe{{1, 1000, 64}, CaseKind::stray, 3};
     const std::vector<float> whole = values(recipe);
@@ -96,7 +96,7 @@ TEST(CaseValues, AreInTheDomain) {
     }
 }
 
-// Of kind brink, whose keys are positive in even batches and negative in odd ones.
+// Kind brink: its keys are positive in even batches and negative in odd ones.
 TEST(CaseValues, HeadsCountAsFurtherBatches) {
     Problem problem(2, 3, 1);
     problem.heads = problem.kv_heads = 2;
@@ -120,7 +120,7 @@ TEST(CaseValues, HeadsThatShareKeysAreOfTheirKind) {
             << head;
 }
 
-// What a kind says of Q, K and V it says of nothing else.
+// A kind describes only Q, K and V.
 TEST(CaseValues, OfOtherOperandsAreUniform) {
     Problem problem(1, 6, 4);
     problem.operation = &kBackward;

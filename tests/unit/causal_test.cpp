@@ -1,4 +1,4 @@
-// The causal mask, of the references and of every CPU kernel.
+// The causal mask in the references and in every CPU kernel.
 #include "tests/support/causal.h"
 
 #include "tests/support/cpu_subjects.h"

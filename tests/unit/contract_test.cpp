@@ -18,8 +18,8 @@ namespace {
 
 float exp2_of(float x) { return exp2_scaled(x, 1.0f, kRoundToInt); }
 
-// Runs check(first, last) over the bit patterns [first, last) in as many pieces as there are processors and
-// returns the largest result.
+// Runs check(first, last) over the bit patterns [first, last) in one piece per processor and returns the largest
+// result.
 template <class Check>
 double largest_over(uint32_t first, uint32_t last, Check check) {
     const unsigned pieces = std::max(1u, std::thread::hardware_concurrency());
@@ -56,8 +56,8 @@ TEST(Exp2, WholeNumbersGiveExactPowers) {
         EXPECT_EQ(exp2_of(static_cast<float>(e)), std::ldexp(1.0f, e));
 }
 
-// Everything else here, and every kernel, takes its constants from the contract: these bits stay when it moves. The
-// first three change with the last bit of any of the polynomial's coefficients.
+// All other code, kernels included, takes its constants from the contract; these bits are independent of it. The first
+// three change with the last bit of any of the polynomial's coefficients.
 TEST(Exp2, HasTheseBitsForever) {
     const std::pair<float, uint32_t> fractions[] = {
         {-0x1.b72a72p-2f, 0x3f3e2ae5}, {-0x1.d88c4ap-2f, 0x3f39eb2a}, {-0x1.f60266p-2f, 0x3f363f66},
@@ -105,7 +105,7 @@ TEST(Scale, IsAnotherOneThatIsGiven) {
     }
 }
 
-// Scores on both sides of the place where the reference changes its form, and far from it.
+// Scores on both sides of the threshold where the reference changes its form, and far from it.
 std::vector<float> telling_scores(Scale scale) {
     std::vector<float> scores = {0.0f, 1e-30f, -1e-30f, 1.0f,   -1.0f,    100.0f,   -100.0f,
                                  1e8f, -1e8f,  1e20f,   -1e20f, 0x1p126f, -0x1p126f};
@@ -127,7 +127,7 @@ float least_score_of(float exponent, Scale scale) {
     return score;
 }
 
-// Where the reference changes its form, float by float: the borders belong to the ordinary side, or to M's.
+// Around each threshold where the reference changes its form, float by float: it belongs to the inner side.
 TEST_P(ReferenceOfDim, ChangesItsFormJustBeyondEachBorder) {
     const Scale scale = scale_for(GetParam());
     const auto expect_around = [&](float border, bool inner_is_above, auto is_inner) {
@@ -140,7 +140,7 @@ TEST_P(ReferenceOfDim, ChangesItsFormJustBeyondEachBorder) {
             EXPECT_EQ(is_inner(reference_at(score, scale)), wanted) << border << " " << exponent;
             inner += wanted;
         }
-        EXPECT_TRUE(inner >= 3 && inner <= 7) << border; // both sides were there
+        EXPECT_TRUE(inner >= 3 && inner <= 7) << border; // the test saw both sides
     };
     const auto has_no_M = [](const Reference& reference) { return reference.M == 0.0f; };
     const auto has_no_origin = [](const Reference& reference) { return reference.origin == 0.0f; };
@@ -174,7 +174,7 @@ TEST(PowerOfTwo, IsNothingBelowTheLeastNormalNumber) {
     for (const float k : {-127.0f, -128.0f, -1e9f, -HUGE_VALF}) EXPECT_EQ(bits_of(power_of_two(k)), 0u) << k;
 }
 
-// A raise must never lift sums: a factor above one could overflow them.
+// A raise must never make sums larger: a factor above one could overflow them.
 TEST_P(ReferenceOfDim, RaisingNeverGrowsSums) {
     const Scale scale = scale_for(GetParam());
     const std::vector<float> scores = telling_scores(scale);
@@ -199,7 +199,7 @@ TEST(Orders, ALanesKeysAreAddedOneByOne) {
 }
 
 TEST(Orders, LanesCloseAsABalancedTree) {
-    // 2^24 + 1 rounds to 2^24: only the stated pairs keep these ones from being lost.
+    // 2^24 + 1 rounds to 2^24: only the specified pairs keep these ones from being lost.
     const float big = 0x1p24f;
     const float lanes[kSumLanes] = {big, 1.0f, 1.0f, 1.0f, -big, -1.0f, 1.0f, 1.0f};
     EXPECT_EQ(close_lanes(lanes), ((big + 1.0f) + 2.0f) + ((-big - 1.0f) + 2.0f));
@@ -226,9 +226,9 @@ TEST(Contracts, HaveTheseRevisions) {
     EXPECT_EQ(kFixed16.revision_of(kForward), "fixed16.forward/1");
 }
 
-// ---- The references of whole problems
+// ---- The references on whole problems
 
-// Heads are nothing but more units: each gives the bytes that it gives alone, with the keys of its group.
+// Heads are more units: each gives the bytes that it gives alone, with the keys of its group.
 TEST(ComputeByReference, TakesHeadsOneByOne) {
     Problem problem(2, 37, 9);
     problem.heads = 6;

@@ -40,7 +40,7 @@ protected:
         };
     }
 
-    // The next case, of that shape, whose data counts on from case to case.
+    // Adds a case of this shape, whose data continues to count from the case before.
     size_t add(int32_t batches, int32_t tokens, int32_t dim) {
         std::string bytes = test::counting_case(batches, tokens, dim);
         const auto first = static_cast<float>(1000 * wanted_.size());
@@ -70,7 +70,7 @@ protected:
         return queries;
     }
 
-    // Which cases ended otherwise than well.
+    // Returns the cases that failed.
     std::map<size_t, Failure> run(const ChooseEngine& choose, const StagingLimits& limits = kSmall) {
         ListedCases cases(names_, interrupts_);
         run(cases, choose, limits);
@@ -81,7 +81,7 @@ protected:
         EXPECT_EQ(cases.open, 0);
     }
 
-    // Of the others the output is right.
+    // Also checks the output of the cases that did not fail.
     std::map<size_t, Failure> failures_in(const ListedCases& cases) const {
         std::map<size_t, Failure> failures;
         EXPECT_EQ(cases.ends.size(), names_.size());
@@ -102,7 +102,7 @@ protected:
 };
 
 TEST_F(ConveyorRun, PutsEveryRowOfEveryCaseInItsPlace) {
-    // Batches of a few bytes, of about a staging buffer, of many; rows longer than a buffer; ever larger and smaller.
+    // Batches of a few bytes, of about a staging buffer, of many; rows longer than a buffer; cases that grow or shrink.
     for (const auto& [batches, tokens, dim] : {std::array{1, 1, 1},
                                                {300, 3, 5},
                                                {1, 1, 1},
@@ -121,7 +121,7 @@ TEST_F(ConveyorRun, PutsEveryRowOfEveryCaseInItsPlace) {
     EXPECT_EQ(run(passing({2, 1, 3})), none_) << "in slices";
 }
 
-// Several writers are there, but one at a time writes to pipes.
+// There are several writers, but only one at a time writes to pipes.
 TEST_F(ConveyorRun, WritesToPipesInOrder) {
     add_several();
     const std::string pipe = folder_ / "pipe";
@@ -164,7 +164,7 @@ TEST_F(ConveyorRun, MakesAnEngineOnceForAllItsCases) {
     EXPECT_EQ(made, 2);
 }
 
-// ---- Failures of one case. The others are computed, wherever it stands.
+// ---- Failures of one case. The others are computed, wherever the failed case is in the list.
 
 class OneFails : public ConveyorRun, public ::testing::WithParamInterface<size_t> {
 protected:
@@ -199,7 +199,7 @@ TEST_P(OneFails, ThatNoEngineTakes) {
 }
 
 TEST_P(OneFails, WhoseEngineHasNoMemory) {
-    // The engine is made for the first case, so that one it only begins to compute.
+    // The engine is created for the first case, so it only begins the second.
     Faults faults;
     faults.code = ExitCode::out_of_memory;
     if (GetParam() == 0)
@@ -211,7 +211,7 @@ TEST_P(OneFails, WhoseEngineHasNoMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Conveyor, OneFails, ::testing::Values(size_t{0}, size_t{1}, size_t{2}));
 
-// Parts of it are out, and their slots are not free, when it fails.
+// When it fails, some of its output is written, and its slots are not free.
 TEST_F(ConveyorRun, ACaseMayFailInItsMiddle) {
     add(20, 30, 33);
     add(40, 64, 16);
@@ -229,7 +229,7 @@ TEST_F(ConveyorRun, ACaseMayFailInItsMiddle) {
     }
 }
 
-// ---- Failures of all.
+// ---- Failures of all cases.
 
 TEST_F(ConveyorRun, ABrokenEngineDoesNotWaitForTheNextCase) {
     add_several();
@@ -252,9 +252,9 @@ TEST(FirstFailure, IsKeptThoughItsStopMakesOthersFail) {
     EXPECT_EQ(failure_of([&] { failure.rethrow(); }).message, "the reason");
 }
 
-// ---- Who waits for whom.
+// ---- Order of waiting.
 
-// A program may write the next line only when it has seen the result of this one.
+// A program may write the next line only after it has seen the result of this case.
 TEST_F(ConveyorRun, ACaseIsSettledBeforeTheNextIsThere) {
     add_several();
     ListedCases cases(names_, interrupts_);
@@ -263,10 +263,10 @@ TEST_F(ConveyorRun, ACaseIsSettledBeforeTheNextIsThere) {
     EXPECT_EQ(failures_in(cases), none_);
 }
 
-// Its input is a pipe, from which it is gone.
+// The input is a pipe: the bytes that are read leave it.
 TEST_F(ConveyorRun, TheNextCaseIsReadWhileThisOneIsComputed) {
     add(1, 3, 4);
-    const size_t next = add(5, 30, 2); // fits a pipe
+    const size_t next = add(5, 30, 2); // fits into a pipe
     const std::string bytes = read_file(names_[next].input);
     const std::string path = names_[next].input += ".pipe";
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -278,7 +278,7 @@ TEST_F(ConveyorRun, TheNextCaseIsReadWhileThisOneIsComputed) {
             int unread = -1;
             return !other_end.valid() || (::ioctl(other_end.get(), FIONREAD, &unread) == 0 && unread == 0);
         }));
-        other_end = FileDescriptor(); // the end of the file
+        other_end = FileDescriptor(); // ends the file
     };
     EXPECT_EQ(run(passing({1, 8}, watch), {3, 2, 4096, 8 * 4096}), none_);
 }

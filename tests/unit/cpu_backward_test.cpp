@@ -1,4 +1,4 @@
-// The CPU's kernels of f32's backward: the reference's bytes, whatever the shape, the values and the number of threads.
+// The CPU's kernels of f32's backward: the reference's bytes for every shape, value and number of threads.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace hw4::cpu {
 namespace {
 
-// Memory from a cache line on, full of NaN, with marks behind its end.
+// Memory aligned to a cache line, full of NaN, with marks behind its end.
 class Marked {
 public:
     explicit Marked(size_t bytes)
@@ -60,7 +60,7 @@ protected:
         }
     }
 
-    // Of a part's rows nothing else is known to the kernel.
+    // The kernel gets only the rows of the part.
     static void expect_reference_rows(const AttentionCase& test, const CasePart& part, int threads) {
         const Problem& own = part.problem;
         std::vector<float> in(own.floats_in(own.input_rows()));
@@ -84,7 +84,7 @@ protected:
     }
 };
 
-// One row, whole segments, tiles and panels of every width, one less and one more; odd d and whole ones.
+// One row, full segments, tiles and panels of every width, one less and one more; odd and round d.
 TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnCorners) {
     for (const Mask mask : kEveryMask)
         for (const BackwardSizes& sizes :
@@ -97,8 +97,7 @@ TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnCorners) {
             expect_reference_bytes(backward_of(sizes, mask), CaseKind::uniform, {1, 2, 7});
 }
 
-// References that move, rows that stray, scores beyond 2^21, denormals, and hidden scores that are larger than any
-// seen.
+// References that move, rows that stray, scores beyond 2^21, denormals, and hidden scores larger than any visible one.
 TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnValuesOfEveryKind) {
     std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
     for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
@@ -107,7 +106,7 @@ TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnValuesOfEveryKind) {
             expect_reference_bytes(backward_of({1, 1, 1, 150, 153, 33}, mask), values, {2});
 }
 
-// Heads that share keys, and either length the longer: rows that see no key.
+// Heads that share keys, and either length longer: rows that see no key.
 TEST_P(EachBackwardKernel, TakesHeadsAndTwoLengths) {
     for (const Mask mask : kEveryMask)
         for (const BackwardSizes& sizes : {BackwardSizes{1, 4, 2, 70, 200, 20}, BackwardSizes{3, 6, 1, 200, 70, 5},
@@ -116,7 +115,7 @@ TEST_P(EachBackwardKernel, TakesHeadsAndTwoLengths) {
             expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread, {1, 2, 7});
 }
 
-// Rows that see no key, groups of rows that see none of a block, heads that share keys.
+// Some rows see no key, some groups of rows see no key of a block, and some heads share keys.
 TEST_P(EachBackwardKernel, GivesSomeOfTheGradients) {
     for (const Mask mask : kEveryMask)
         for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 200, 200, 33}, BackwardSizes{2, 2, 1, 300, 70, 8},
@@ -131,7 +130,7 @@ TEST_P(EachBackwardKernel, GivesSomeOfTheGradients) {
         }
 }
 
-// Wherever they begin and end.
+// Blocks of keys may begin and end anywhere.
 TEST_P(EachBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
     for (const Mask mask : kEveryMask) {
         const AttentionCase& test = reference_case(backward_of({1, 2, 1, 130, 150, 7}, mask), CaseKind::uniform, 11);
@@ -154,7 +153,7 @@ TEST_P(EachBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
     expect_reference_rows(test, part, 2);
 }
 
-// Forward was done before, and what it has left is taken as it is: a mistake in it shows in the gradients.
+// Forward ran earlier, and its results are used unchanged: an error in them shows in the gradients.
 TEST_P(EachBackwardKernel, TakesAForwardThatWasDoneBefore) {
     const Problem problem = backward_of({2, 4, 2, 70, 90, 20}, Mask::causal);
     const AttentionCase& test = reference_case(problem, CaseKind::uniform, 11);
@@ -181,7 +180,7 @@ TEST_P(EachBackwardKernel, TakesAForwardThatWasDoneBefore) {
     EXPECT_FALSE(same_bytes(test.expected, gradients()));
 }
 
-// Several groups of 1024 rows. One thread has memory for the pairs of a part of a head, seven for all of it.
+// Several groups of 1024 rows. One thread has memory for the pairs of part of a head, seven threads for all of it.
 TEST_P(EachBackwardKernel, TakesHeadsInSeveralRounds) {
     const Problem problem = backward_of({1, 2, 1, 1100, 2100, 3});
     EXPECT_LT(plan_of(GetParam(), problem, 1).scratch_bytes, plan_of(GetParam(), problem, 7).scratch_bytes);
@@ -191,26 +190,25 @@ TEST_P(EachBackwardKernel, TakesHeadsInSeveralRounds) {
     }
 }
 
-// One thread has memory for two of the three slabs that share keys, and the second round takes no slab of the next
-// head.
+// One thread has memory for two of the three slabs that share keys; the second round takes no slab of the next head.
 TEST_P(EachBackwardKernel, EndsARoundWithTheHead) {
     expect_reference_bytes(backward_of({2, 3, 1, 192, 2300, 1}), CaseKind::uniform, {1});
 }
 
-// Several of them a round, and fewer in the last.
+// Several heads per round, and fewer in the last.
 TEST_P(EachBackwardKernel, TakesManyHeadsInSeveralRounds) {
     expect_reference_bytes(backward_of({5, 1, 1, 600, 600, 4}), CaseKind::uniform, {1, 2, 7});
     expect_reference_bytes(backward_of({3000, 2, 1, 9, 11, 2}), CaseKind::uniform, {1, 2, 7});
 }
 
-// Packed and summed in several stretches of columns.
+// Rows are packed and summed in several stretches of columns.
 TEST_P(EachBackwardKernel, TakesRowsOfAnyLength) {
     for (const int64_t dim : {255, 256, 257, 512, 1000})
         expect_reference_bytes(backward_of({1, 2, 1, 70, 66, dim}, Mask::causal), CaseKind::spread, {2});
     expect_reference_bytes(backward_of({1, 1, 1, 2, 3, (1 << 16) + 37}), CaseKind::uniform, {1, 7});
 }
 
-// What is allotted does not follow the length of a row, nor a whole segment where there are fewer rows.
+// The workspace does not grow with the row length beyond a limit, nor cover a whole segment where rows are fewer.
 TEST_P(EachBackwardKernel, TakesMemoryForWhatThereIs) {
     const BackwardKernel& steps = *GetParam().backward;
     EXPECT_EQ(steps.workspace_floats(192, 10'000'000), steps.workspace_floats(192, kGradientColumns));
@@ -218,7 +216,7 @@ TEST_P(EachBackwardKernel, TakesMemoryForWhatThereIs) {
     EXPECT_LT(plan_of(GetParam(), backward_of({1, 1, 1, 1, 1, 10'000'000}), 2).scratch_bytes, size_t{10'000});
 }
 
-// What is allotted is for as many batches as there are at once, and the last of them may be fewer.
+// The memory is for as many batches as run at once; the last launch may have fewer.
 TEST_P(EachBackwardKernel, NeedsNoMoreForFewerBatches) {
     for (const Problem& problem : {backward_of({40, 2, 1, 600, 600, 4}), backward_of({40, 1, 1, 9, 9, 300})})
         for (int64_t batches = 1; batches < problem.batches; ++batches)

@@ -47,14 +47,14 @@ protected:
 
     static const Contract& contract() { return *GetParam().under; }
 
-    // The first one of the contract's, which runs anywhere.
+    // The contract's first kernel, which runs on any processor.
     static const Kernel& plainest() {
         const auto of_contract = [](const Kernel& kernel) { return kernel.under == &contract(); };
         return *std::find_if(kernels().begin(), kernels().end(), of_contract);
     }
 };
 
-class EachFloatKernel : public EachKernel {}; // whose rows may have any length
+class EachFloatKernel : public EachKernel {}; // their rows may have any length
 
 TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
     for (const auto& [problem, kind] : corner_cases()) {
@@ -93,7 +93,7 @@ TEST_P(EachKernel, DoesNotDependOnTheNumberOfThreads) {
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << threads;
 }
 
-// As many as make each thread take whole ones where there is something to prepare, one less, and many more.
+// Enough batches for each thread to take whole ones where something is prepared, one fewer, and many more.
 TEST_P(EachKernel, TakesAnyNumberOfBatches) {
     for (const Problem& problem : {Problem{15, 130, 5}, Problem{16, 130, 5}, Problem{1, 3, 2}, Problem{14000, 8, 4}}) {
         const AttentionCase& test = reference_case(problem, CaseKind::uniform, 8, contract());
@@ -114,7 +114,7 @@ struct Sizes {
     }
 };
 
-// Groups of heads that share keys, and as many of each as there are threads or fewer or more; either length the longer.
+// Groups of heads that share keys, as many as there are threads, fewer and more; either length longer.
 TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
     for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200}, Sizes{3, 6, 1, 200, 70}, Sizes{2, 3, 3, 1, 130},
                                Sizes{2, 8, 4, 33, 1}, Sizes{20, 2, 1, 5, 65}}) {
@@ -125,7 +125,7 @@ TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
     }
 }
 
-// Rows of several blocks; heads one by one and several to a thread; either length the longer, by more than a block.
+// Rows of several blocks; heads one by one and several per thread; either length longer, by more than a block.
 TEST_P(EachKernel, TakesTheCausalMask) {
     for (const Sizes& sizes : {Sizes{1, 1, 1, 450, 450}, Sizes{1, 4, 2, 70, 300}, Sizes{2, 2, 1, 300, 70},
                                Sizes{1, 1, 1, 220, 1100}, Sizes{60, 2, 1, 40, 40}}) {
@@ -137,20 +137,20 @@ TEST_P(EachKernel, TakesTheCausalMask) {
     }
 }
 
-// The references that a hidden score must not raise, and rows that stray, beside rows of which it is seen.
+// References that a hidden score must not raise, and rows that stray, beside rows that see that score.
 TEST_P(EachKernel, TakesTheCausalMaskOnValuesOfEveryKind) {
     std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
     for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
     for (const Distribution& values : kinds) {
         Problem problem(1, 150, 33);
-        problem.keys = 153; // so that rows of one vector end in different tiles
+        problem.keys = 153; // rows of one vector end in different tiles
         problem.mask = Mask::causal;
         const AttentionCase& test = reference_case(problem, values, 11, contract());
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
     }
 }
 
-// Under the causal mask they are the most work: who comes last has little left to do.
+// With the causal mask the last rows have the most work: the last thread to start has little left to do.
 TEST_P(EachKernel, TakesTheLastRowsFirstUnderAMask) {
     const int64_t rows = GetParam().blocks->block_rows;
     Problem problem(1, 2 * rows + 3, 4);
@@ -165,8 +165,8 @@ TEST_P(EachKernel, TakesTheLastRowsFirstUnderAMask) {
     EXPECT_EQ(done, (std::vector<int64_t>{3, rows, rows}));
 }
 
-// Few rows against many keys, which the threads divide: whole and ragged parts, one group and several, references that
-// are raised early, late and everywhere, first tiles that are low, windows.
+// Few rows against many keys, which the threads divide: full and ragged parts, one group and several, references that
+// rise early, late and everywhere, low first tiles, windows.
 TEST_P(EachFloatKernel, DividesTheKeysOfFewRows) {
     std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
     for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
@@ -191,7 +191,7 @@ TEST_P(EachKernel, TakesLargeDimensions) {
     EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 1)));
 }
 
-// Packed in several stretches by kernels that pack; three tiles of keys, the last of which is a segment of its own.
+// Kernels that pack do so in several stretches; three tiles of keys, the last of which is its own segment.
 TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
     for (const int64_t tokens : {1, 66}) {
         const AttentionCase& test = reference_case({1, tokens, (1 << 16) + 37}, CaseKind::spread, 7);
@@ -199,7 +199,7 @@ TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
     }
 }
 
-// What no row of a block sees is not even read, from the next tile on.
+// From the next tile on, keys that no row of a block sees are not even read.
 TEST_P(EachFloatKernel, ReadsNoTileBeyondTheKeysThatItsRowsSee) {
     constexpr int64_t kRows = 8;
     constexpr int64_t kKeys = 5 * kKeyTile;
@@ -218,7 +218,7 @@ TEST_P(EachFloatKernel, ReadsNoTileBeyondTheKeysThatItsRowsSee) {
     }
 }
 
-// One batch of one row of ten million columns is a file of 120 MB: its workspace may not be that of a whole block.
+// One batch of one row of ten million columns is a file of 120 MB: its workspace must not be that of a whole block.
 TEST_P(EachFloatKernel, TakesTheWorkspaceOfAFewLongRows) {
     EXPECT_LT(GetParam().blocks->workspace_floats(1, 10'000'000) * sizeof(float), size_t{4'000'000'000});
 }
@@ -268,7 +268,7 @@ std::vector<Kernel> kernels_of(const Contract& contract) {
     return list;
 }
 
-// Those of other contracts are f32's on rounded numbers (half_test.cpp).
+// Kernels of other contracts compute f32 on rounded numbers (half_test.cpp).
 std::vector<Kernel> kernels_by_bytes() {
     std::vector<Kernel> list;
     for (const Kernel& kernel : cpu_kernels_of(kForward))
@@ -281,7 +281,7 @@ std::string name_of_instance(const testing::TestParamInfo<Kernel>& instance) { r
 INSTANTIATE_TEST_SUITE_P(Cpu, EachKernel, testing::ValuesIn(kernels_by_bytes()), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(Cpu, EachFloatKernel, testing::ValuesIn(kernels_of(kF32)), name_of_instance);
 
-// While one lives, no thread can be started: no address space holds its stack.
+// While an object exists, no thread can start: no address space can hold its stack.
 class NoNewThreads {
 public:
     NoNewThreads() {
@@ -318,7 +318,7 @@ TEST(OnThreads, RunsTheWorkOnceOnEach) {
 }
 
 TEST(AvailableProcessors, AreThoseThatThisProcessMayRunOn) {
-    std::thread([] { // whose own they are
+    std::thread([] { // the limits are per thread
         cpu_set_t before;
         ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
         EXPECT_EQ(available_processors(), CPU_COUNT(&before));
@@ -343,7 +343,7 @@ TEST(OnThreads, DoesAllTheWorkOnTheThreadsThatCanBeStarted) {
     }
 }
 
-// One chunk is written while the next is computed, but not of chunks so large that two would be too much memory.
+// One chunk is written while the next is computed, unless two such large chunks would take too much memory.
 TEST(CpuSlots, AreTwoUnlessAChunkIsLargeOrAlone) {
     const auto slots = [](const Problem& problem, int64_t chunk_batches) {
         EngineRequest request;
@@ -366,7 +366,7 @@ TEST(CpuSlots, AreTwoWhereCasesFollow) {
     EXPECT_EQ(make_engine(request)->slots(), 2);
 }
 
-// Slots move, and so have to be free, where there is no room for the case in them or where their number changes.
+// Slots move, and so must be free, where the case does not fit into them or where their number changes.
 TEST(CpuEngine, KeepsItsMemoryFromCaseToCase) {
     EngineRequest request;
     request.problem = {4, 30, 8};
@@ -447,7 +447,7 @@ TEST(ChooseCpuKernel, FindsEachByNameAndRefusesOthers) {
         else
             expect_refusal(kernel.name, *kernel.under, "this processor does not support it");
     }
-    expect_refusal("mmx", kF32, "generic"); // the message names what there is
+    expect_refusal("mmx", kF32, "generic"); // the message lists existing kernels
 }
 
 } // namespace

@@ -32,7 +32,7 @@ Trainer::Batch batch_of(int64_t step) {
     };
 }
 
-// Everything that a few steps leave.
+// All results of a few steps.
 struct Trained {
     std::vector<float> weights, m, v;
     std::vector<double> losses, norms;
@@ -65,7 +65,7 @@ Trained by_one() {
     });
 }
 
-// Its numbers pass through copies, as those of a GPU.
+// Numbers pass through copies, as on a GPU.
 class Remote : public bench::MeasuredMachine {
 public:
     Remote() : MeasuredMachine(make_reference(), std::numeric_limits<size_t>::max()) {}
@@ -74,7 +74,7 @@ public:
 
 // One of its copies may fail.
 struct Failing : Remote {
-    int copies_before = -1; // the one that fails; below 0: none does
+    int copies_before = -1; // the copy that fails; below 0: none
 
     void put(float* to, const float* from, size_t count) override {
         count_one();
@@ -89,7 +89,7 @@ struct Failing : Remote {
     }
 };
 
-// What is left by each rank; shards of m and v one after the other, with every rank.
+// The results of each rank; the shards of m and v joined, on every rank.
 std::vector<Trained> by_ranks(int count, SyncWay way, bool sharded, int64_t micro_batch, bool remote = false) {
     std::vector<Trained> results(static_cast<size_t>(count));
     const Configuration settings = small_settings();
@@ -113,7 +113,7 @@ std::vector<Trained> by_ranks(int count, SyncWay way, bool sharded, int64_t micr
 }
 
 TEST(Buckets, HaveAllTensorsFromTheLastAndNoneCut) {
-    const Parameters parameters = parameters_of(small_settings().model); // of a segment each
+    const Parameters parameters = parameters_of(small_settings().model); // one segment each
     const size_t tensors = parameters.list.size();
     const auto check = [&](size_t bytes, size_t calls, size_t in_first) {
         const std::vector<Bucket> buckets = buckets_of(parameters, bytes);
@@ -150,7 +150,7 @@ TEST(MicroBatchFor, IsNoLargerThanTheLargestPart) {
         const int64_t widest[] = {2, 2, 4}; // of {0, 1}, {2, 3}, {4, 5, 6}
         EXPECT_EQ(micro_batch_for(0, 7, ranks), widest[ranks.rank()]);
         EXPECT_EQ(micro_batch_for(1, 7, ranks), 1);
-        EXPECT_EQ(micro_batch_for(0, 1, ranks), 1); // also of a rank that has none
+        EXPECT_EQ(micro_batch_for(0, 1, ranks), 1); // also for a rank without sequences
     });
 }
 
@@ -184,7 +184,7 @@ TEST(DataParallel, MicroBatchesOfOneRankAreJoinedAlike) {
     for (const int64_t micro_batch : {1, 2, 4}) EXPECT_TRUE(by_ranks(1, {}, false, micro_batch).front() == by_one());
 }
 
-// One rank fails in backward; none of them waits for ever, and nothing is updated.
+// One rank fails in backward; no rank waits forever, and nothing is updated.
 TEST(DataParallel, FailsOnAllRanks) {
     for (const Kind kind : {Kind::flat, Kind::overlapped}) {
         int failed = 0;

@@ -22,7 +22,7 @@ float above(float x) { return std::nextafter(x, kInf); }
 
 Failure bad_data(const std::string& message) { return {ExitCode::bad_data, "a.in: " + message}; }
 
-// How a whole case is refused that comes so many rows at a time.
+// The refusal of a whole case that comes this many rows at a time.
 Failure failure_of_case(const Problem& problem, const std::vector<float>& data, int64_t rows_at_once = 1 << 20) {
     return failure_of([&] {
         DomainCheck check("a.in", problem, kF32.domain);
@@ -31,7 +31,7 @@ Failure failure_of_case(const Problem& problem, const std::vector<float>& data, 
     });
 }
 
-// `count` batches of 4 tokens with 3 features, batch `first` being the first.
+// `count` batches of 4 tokens with 3 features; batch `first` is the first.
 class DomainTest : public ::testing::Test {
 protected:
     static constexpr int64_t kFirst = 5;
@@ -43,7 +43,7 @@ protected:
     float* k(int64_t b) { return batch(b) + 12; }
     float* v(int64_t b) { return batch(b) + 24; }
 
-    // The two batches in stretches of so many rows, examined last to first and joined first to last.
+    // Checks the two batches in stretches of this many rows, examined last to first and joined first to last.
     Failure failure_in_stretches(int64_t rows) const {
         return failure_of([&] {
             DomainCheck check("a.in", problem_, kF32.domain);
@@ -88,7 +88,7 @@ TEST_F(DomainTest, ScoresMayReachTheLimitButNotPassIt) {
                                   "8.50705917e+37"));
 }
 
-// Q, K and V of a batch in different stretches, two batches in one, one row at a time.
+// Q, K and V of a batch in different stretches, two batches in one stretch, one row at a time.
 TEST_F(DomainTest, FindsTheSameInStretchesOfAnyLength) {
     const auto expect = [&](const Failure& wanted) {
         for (int64_t rows = 1; rows <= 25; ++rows) EXPECT_EQ(failure_in_stretches(rows), wanted) << rows;
@@ -99,7 +99,7 @@ TEST_F(DomainTest, FindsTheSameInStretchesOfAnyLength) {
     q(5)[7] = 0x1p31f;
     q(5)[10] = -0x1p31f; // as large, but later
     expect(bad_data("batch 5, Q, row 2: scores up to 2.72225894e+39 (sum|q| * max|K|), need at most 8.50705917e+37"));
-    q(5)[11] = 0x1p8f; // larger by the least that a sum can be
+    q(5)[11] = 0x1p8f; // larger by the least possible difference of sums
     expect(bad_data("batch 5, Q, row 3: scores up to 2.72225926e+39 (sum|q| * max|K|), need at most 8.50705917e+37"));
     k(5)[0] = 1.0f;
     k(6)[7] = -0x1p63f;
@@ -108,7 +108,7 @@ TEST_F(DomainTest, FindsTheSameInStretchesOfAnyLength) {
     k(6)[7] = 1.0f;
     v(5)[2] = 0x1p51f;
     expect(bad_data("batch 5, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
-    k(6)[11] = kNan; // the stretch that shows it may end the earlier batch
+    k(6)[11] = kNan; // its stretch may also end the earlier batch
     expect(bad_data("batch 5, V: N * max|V| = 9.00719925e+15, need at most 4.50359963e+15"));
     v(5)[2] = 1.0f;
     expect(bad_data("batch 6, K, row 3, column 2: nan, need a finite number"));
@@ -127,7 +127,7 @@ TEST_F(DomainTest, LargestFloatsAreRefusedWithoutOverflow) {
     std::fill(data_.begin(), data_.end(), largest);
     EXPECT_EQ(failure(), bad_data("batch 5, Q, row 0: scores up to 3.47376226e+77 (sum|q| * max|K|), need at most "
                                   "8.50705917e+37"));
-    // Alone it is fine where the other side is small enough.
+    // Alone it is valid where the other side is small enough.
     std::fill(q(5), q(5) + 12, 0.0f);
     std::fill(v(5), v(5) + 12, 0.0f);
     std::fill(q(6), q(6) + 12, std::numeric_limits<float>::denorm_min());
@@ -150,8 +150,8 @@ TEST_F(DomainTest, AcceptsDenormalsAndZerosOfBothSigns) {
     EXPECT_EQ(failure(), Failure{});
 }
 
-// Sums and maxima are taken in vectors: every column of a row must count, and count once, wherever a row begins or ends
-// in them.
+// Sums and maxima are taken in vectors: every column of a row must count exactly once, wherever a row begins or ends
+// within a vector.
 class DomainOfDim : public ::testing::TestWithParam<int64_t> {
 protected:
     const int64_t dim_ = GetParam();
@@ -160,7 +160,7 @@ protected:
 
     float* matrix(int which) { return data_.data() + static_cast<size_t>(which) * problem_.batch_output_floats(); }
     Failure failure() const { return failure_of_case(problem_, data_); }
-    // wanted(row, column) for every element of a matrix that becomes x, all others being as they are.
+    // wanted(row, column) for every element of a matrix that is set to x, with all others unchanged.
     template <class Wanted>
     void expect_everywhere(int which, float x, const Wanted& wanted) {
         for (int64_t i = 0; i < 2 * dim_; ++i) {
@@ -220,7 +220,7 @@ protected:
         problem_.heads = heads;
         problem_.kv_heads = kv_heads;
     }
-    // All of Q, K, V and dO.
+    // Sets all of Q, K, V and dO.
     void fill(float q, float k, float v, float gradient) {
         data_.clear();
         for (const auto& [x, heads] :

@@ -33,7 +33,7 @@ TEST_P(NarrowElement, KeepsEveryValue) {
     }
 }
 
-// From the least denormal on: what lies between two neighbours goes to the nearer, half way to the even one.
+// From the smallest denormal on: a number between two neighbours rounds to the nearer, halfway to the even one.
 TEST_P(NarrowElement, RoundsToNearestEven) {
     for (uint32_t of = 0; of + 1 < infinity(); ++of) {
         ASSERT_LT(value(of), value(of + 1));
@@ -53,7 +53,7 @@ TEST_P(NarrowElement, IsInfiniteFromItsOverflowOn) {
     EXPECT_EQ(bits(std::nextafter(overflow, 0.0f)), infinity() - 1) << "the largest there is";
 }
 
-// Of any number of them, in the memory that they are in.
+// Converts any number of elements within the same memory.
 TEST_P(NarrowElement, IsWidenedAndNarrowedInPlace) {
     for (const size_t count : {0, 1, 2, 255, 256, 257, 1000}) {
         std::vector<float> values(count);
@@ -73,7 +73,7 @@ TEST_P(NarrowElement, IsWidenedAndNarrowedInPlace) {
     }
 }
 
-// Wherever among others it stands.
+// The number may be at any place among others.
 TEST_P(NarrowElement, IsFiniteOrNot) {
     const auto none = static_cast<uint16_t>(infinity() + 1);
     for (const size_t count : {1, 2, 255, 256, 257, 1000}) {

@@ -34,7 +34,7 @@ TEST(Fixed16Exponent, IsTheLargestThatKeepsTheGroupWithinTwoDigits) {
         }
 }
 
-// In the tile of the largest keys no score has more than 12 bits of fraction.
+// In the tile with the largest keys no score has more than 12 bits of fraction.
 TEST(Fixed16Exponent, OfARowLeavesNoMoreThanTwelveBitsWhereKIsLargest) {
     for (int k_exponent = -114; k_exponent <= 141; ++k_exponent)
         for (int magnitude = -149; magnitude < 128; ++magnitude) {
@@ -45,7 +45,7 @@ TEST(Fixed16Exponent, OfARowLeavesNoMoreThanTwelveBitsWhereKIsLargest) {
         }
 }
 
-// Of tiles with every largest number: those numbers, halves (8 * 21/16 is 10.5), others, and such as vanish.
+// Tiles with every largest number: these numbers, halves (8 * 21/16 is 10.5), others, and numbers that become zero.
 TEST(Fixed16Digits, AreInTheSumThatRounds) {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> part(-1.0f, 1.0f);
@@ -66,16 +66,16 @@ TEST(Fixed16Digits, AreInTheSumThatRounds) {
                 expect_same(std::ldexp(static_cast<float>(8 * n), -e));
                 expect_same(-std::ldexp(static_cast<float>(8 * n), -e));
                 expect_same(part(random) * largest);
-                expect_same(std::ldexp(part(random) * largest, -15)); // about a unit, and less
+                expect_same(std::ldexp(part(random) * largest, -15)); // about a unit, or less
             }
         }
 }
 
-// Of a row whose largest number is about 1: halves too, of products that are rounded to them.
+// A row whose largest number is about 1; its products with the factor also lie halfway between two integers.
 TEST(Fixed16Digits, AreInTheSumThatRoundsProducts) {
     std::mt19937 random(2);
     std::uniform_real_distribution<float> part(-1.0f, 1.0f);
-    for (const float c : {0x1.171548p-3f, 1.0f, 0.25f, 0x1.555556p-2f, 0x1.4f4p-1f}) // the last fills both digits
+    for (const float c : {0x1.171548p-3f, 1.0f, 0.25f, 0x1.555556p-2f, 0x1.4f4p-1f}) // the last one fills both digits
         for (int i = 0; i < 200000; ++i) {
             const float factor = fixed::query_factor(c);
             const float at_once =
@@ -90,7 +90,7 @@ TEST(Fixed16Digits, AreInTheSumThatRoundsProducts) {
         }
 }
 
-// The largest sums are those of digits that are all at one of their ends. A kernel may keep L0 * 2^8 + L1.
+// Sums are largest where all digits are at the same limit. A kernel may keep L0 * 2^8 + L1.
 TEST(Fixed16Digits, NoSumOverflows) {
     int64_t largest = 0;
     const auto take = [&](int64_t count, int64_t a1, int64_t a0, int64_t b1, int64_t b0) {
@@ -113,7 +113,7 @@ TEST(Fixed16Digits, NoSumOverflows) {
 
 // ---- Powers of 2
 
-// Every engine takes the table from the contract: this stays when it moves.
+// Every engine takes the table from the contract; this hash is independent of it.
 TEST(Fixed16Table, HasTheseBitsForever) {
     uint64_t hash = 14695981039346656037u; // FNV-1a
     for (const uint32_t fraction : kExp2Table.fraction)
@@ -123,7 +123,7 @@ TEST(Fixed16Table, HasTheseBitsForever) {
 
 // ---- Weights
 
-// Every exponent from the least that kernels compute with (kLeastWeightBits of weights_simd.h) to the largest there is.
+// Every exponent from the least that kernels compute with (kLeastWeightBits of weights_simd.h) to the largest.
 TEST(Fixed16Weight, OfSegmentsIsTheTables) {
     constexpr auto kTopUnits = static_cast<int32_t>(kTop * kTableSize);
     for (int32_t exponent = kTopUnits - (1 << 17); exponent <= kTopUnits; ++exponent) {
@@ -136,7 +136,7 @@ TEST(Fixed16Weight, OfSegmentsIsTheTables) {
 
 int32_t weight(int32_t x, int32_t largest, Unit unit) { return Fixed16Rules::weight_of(x, largest, unit); }
 
-// Of an exponent in units of 2^-12, by the table.
+// The weight for an exponent in units of 2^-12, by the table.
 int32_t weight_by_statement(double exponent) {
     if (exponent <= -1) return 0;
     if (exponent < 0) return 1;
@@ -146,7 +146,7 @@ int32_t weight_by_statement(double exponent) {
     return static_cast<int32_t>(std::nearbyint(std::ldexp(double{entry}, static_cast<int>(whole))));
 }
 
-// F from 12 down to where a difference of one is beyond all weights; scores whose last bits count for all of them.
+// F from 12 down to where a difference of one exceeds all weights; scores whose last bits count for all of them.
 TEST(Fixed16Weight, IsThePowerOfTwoOfTheTable) {
     for (int f = 12; f >= -127; --f) {
         const Unit unit = unit_of(8, f + 8);
@@ -161,7 +161,7 @@ TEST(Fixed16Weight, IsThePowerOfTwoOfTheTable) {
     }
 }
 
-// What 16 - 2^-12 in its place would not keep: below 2^16 whatever F is.
+// 16 - 2^-12 instead would break this: below 2^16 for every F.
 TEST(Fixed16Weight, OfTheLargestScoreIs65359) {
     for (int f = -127; f <= 12; ++f) EXPECT_EQ(weight(7, 7, unit_of(8, f + 8)), 65359) << f;
     EXPECT_NEAR(65359, std::exp2(double{kTop}), 0.5);

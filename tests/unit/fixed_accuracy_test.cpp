@@ -14,26 +14,26 @@
 namespace hw4::fixed {
 namespace {
 
-// One row by the definition, and how far from it the contract's may be.
+// One row by the definition, and the contract's largest allowed error.
 struct ExactRow {
     std::vector<double> o;
     double tolerance = 0;
 };
 
-// What the steps of a contract may lose; the reports have the reasons.
+// The largest losses of a contract's steps; the report has the reasons.
 struct Losses {
     const Contract* contract;
     int tile_keys;
     int32_t largest;     // integer
-    double score_column; // units of a score for each column, beside one
-    double score_unit;   // that unit for numbers up to 1
-    double least_unit;   // and what it is at least
-    double cut;          // of scores
+    double score_column; // error in units of the score, per column and one more
+    double score_unit;   // the score's unit for numbers up to 1
+    double least_unit;   // the least value of that unit
+    double cut;          // cut off from scores
     double weight;       // relative
-    double values;       // of a tile's largest value, beside the tile's largest weight
-    double sums;         // of the largest value, likewise, by the sum of weights
-    double ordinary;     // the largest error of ordinary data
-    double constant;     // relative, of equal values
+    double values;       // relative to a tile's largest value and its largest weight
+    double sums;         // relative to the largest value and the sum of weights
+    double ordinary;     // the largest error on ordinary data
+    double constant;     // relative, for equal values
 };
 
 const Losses kLosses[] = {
@@ -48,7 +48,7 @@ float largest_in(const float* x, int64_t count) {
     return largest;
 }
 
-// The tolerance is the bound of the report, by key and by tile.
+// The tolerance is the bound of the report, summed by key and by tile.
 ExactRow exact_row(const Losses& losses, const float* q, const float* k, const float* v, int64_t n, int64_t d) {
     const auto magnitude_in = [](const float* x, int64_t count) { return std::max(largest_in(x, count), 0x1p-127f); };
     const double c = std::log2(std::exp(1.0)) / std::sqrt(static_cast<double>(d));
@@ -64,14 +64,14 @@ ExactRow exact_row(const Losses& losses, const float* q, const float* k, const f
     ExactRow row;
     row.o.resize(static_cast<size_t>(d));
     double sum = 0;         // of weights
-    double off_weights = 0; // each times its own relative error
+    double off_weights = 0; // each weight times its own relative error
     double off_values = 0;
     for (int64_t tile = 0; tile < n; tile += losses.tile_keys) {
         const int64_t keys = std::min<int64_t>(losses.tile_keys, n - tile);
         const double unit =
             std::max(losses.score_unit * std::max(q_magnitude, 0x1p-126) * double{magnitude_in(k + tile * d, keys * d)},
                      losses.least_unit);
-        double most = 0; // of the tile's weights
+        double most = 0; // among the tile's weights
         for (int64_t j = tile; j < tile + keys; ++j) {
             const double score = exponents[static_cast<size_t>(j)];
             const double s =
@@ -95,7 +95,7 @@ ExactRow exact_row(const Losses& losses, const float* q, const float* k, const f
 
 struct Errors {
     double largest = 0;      // |O - exact|
-    double of_tolerance = 0; // the same, over what is allowed
+    double of_tolerance = 0; // the same, relative to the tolerance
 };
 
 Errors errors_of(const Losses& losses, const AttentionCase& test, int64_t row_step) {
@@ -158,7 +158,7 @@ TEST_P(FixedAccuracy, IsWithinTheToleranceHoweverMagnitudesAreMixed) {
            fill_each([&](size_t) { return std::ldexp(normal(random) < 0 ? -1.0f : 1.0f, exponent(random)); }));
 }
 
-// Every digit of Q, K and V at its end, in as many columns as there may be. The sanitizers see an overflow here.
+// Every digit of Q, K and V at its limit, in as many columns as possible. The sanitizers see an overflow here.
 TEST_P(FixedAccuracy, TakesTheLargestNumbersInTheMostColumns) {
     const float factor = query_factor(scale_for(kMostColumns).c);
     const auto largest = static_cast<float>(GetParam().largest);

@@ -1,5 +1,5 @@
-// What the pre-pass of fixed finds out about a head's tiles, and when the kernels may count on it. As they put it
-// together: with maxima, from 0 on.
+// What the pre-pass of fixed records about a head's tiles, and when kernels may rely on it. The facts are combined as
+// the kernels do: by maxima, starting at 0.
 #include "src/gpu/fixed/forward/rules.h"
 
 #include <gtest/gtest.h>
@@ -48,10 +48,10 @@ TEST(IsSteady, WhereNothingChangesFromTileToTile) {
     EXPECT_TRUE(is_steady(facts(range_of({21, 21}), range_of({20, 20, 20})), 22));
     EXPECT_FALSE(is_steady(facts(range_of({21, 20}), range_of({20})), 22));
     EXPECT_FALSE(is_steady(facts(range_of({21}), range_of({20, -40})), 22));
-    EXPECT_FALSE(is_steady(facts({0, 0}, {0, 0}), 22)); // not found out
+    EXPECT_FALSE(is_steady(facts({0, 0}, {0, 0}), 22)); // unknown
 }
 
-// As unit_of() cuts what is finer.
+// unit_of() cuts finer scores in the same way.
 TEST(IsSteady, WhereNoScoreIsTooFine) {
     const HeadFacts facts{range_of({21}), range_of({20}), 1.0f};
     for (int row = ExponentRange::kLeast; row <= ExponentRange::kMost; ++row)

@@ -17,11 +17,11 @@ enum class Kind { outlier, steps, extremes, brink, faint };
 constexpr Kind kKinds[] = {Kind::outlier, Kind::steps, Kind::extremes, Kind::brink, Kind::faint};
 constexpr const char* kKindNames[] = {"outlier", "steps", "extremes", "brink", "faint"};
 
-// Integers with all digits at their ends: 127, 127, 127 and 127, -128, -128. So are the two digits of their float
-// rounded to 16 bits.
+// Integers with all digits at their limits: 127, 127, 127 and 127, -128, -128. The two digits of their float rounded to
+// 16 bits are at their limits too.
 constexpr int32_t kExtremes[] = {0x7f7f7f, -0x7f7f7f, 0x7e7f80, -0x7e7f80};
 
-// A number that, multiplied by the factor, is this integer.
+// A number that, multiplied by the factor, gives this integer.
 float number_for(int32_t n, float factor) {
     float x = static_cast<float>(n) / factor;
     for (int step = 0; x * factor != static_cast<float>(n) && step < 4; ++step)
@@ -112,8 +112,8 @@ TEST_P(EachFixedKernel, GivesTheReferenceBytesOnEveryKind) {
     }
 }
 
-// With d = 1 the factor of Q is above 1, and the largest numbers times it are beyond all floats; so are the largest
-// keys times 21/16.
+// With d = 1 the factor of Q is above 1, and the largest numbers times it overflow float32; so do the largest keys
+// times 21/16.
 TEST_P(EachFixedKernel, TakesTheLargestNumbers) {
     constexpr float kMost = std::numeric_limits<float>::max();
     for (const size_t dim : {1, 2})

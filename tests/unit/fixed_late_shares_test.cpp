@@ -1,5 +1,5 @@
-// How the work of a launch is divided where some multiprocessors may prepare heads first: every tile of every job once,
-// a job's tiles in order and never two at a time, and all blocks end together.
+// Division of a launch's work where some multiprocessors may prepare heads first: every tile of every job once, a job's
+// tiles in order and never two at a time, and all blocks end together.
 #include "src/gpu/fixed/forward/card_plan.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace hw4::gpu::fixed_point {
 namespace {
 
-constexpr int kMultiprocessors = 132; // of an H200
+constexpr int kMultiprocessors = 132; // as on an H200
 
 Division divided(const LateShares& shares, const EqualJobs& jobs, const LateBlocks& late) {
     Division division;
@@ -25,7 +25,7 @@ Division divided(const LateShares& shares, const EqualJobs& jobs, const LateBloc
     return division;
 }
 
-// Checks each division that there is; tells how many.
+// Checks every possible division; returns their number.
 template <class Check>
 int for_each_division(const Check& check) {
     int count = 0;
@@ -59,7 +59,7 @@ TEST(LateShares, HaveEveryTileOnce) {
     EXPECT_GT(divisions, 200);
 }
 
-// Each is up to a tile early or late.
+// Each block ends up to a tile early or late.
 TEST(LateShares, EndTogether) {
     for_each_division([](const EqualJobs& jobs, const Division& division) {
         EXPECT_LE(division.spread(), 2) << "last jobs take " << jobs.last;
@@ -72,8 +72,8 @@ TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     });
 }
 
-// Blocks stay together: the last job of a unit, which may take less time, is in every block's turn as often, whatever
-// the numbers of blocks and of a unit's jobs have in common.
+// Blocks stay in step: each block gets the last job of a unit, which may take less time, equally often, whatever common
+// divisors the numbers of blocks and of a unit's jobs have.
 TEST(Rounds, GiveEveryBlockSomeOfTheLastJobsOfUnits) {
     for (int64_t blocks = 90; blocks <= kMultiprocessors; ++blocks)
         for (const uint32_t of_unit : {1u, 2u, 3u, 6u, 7u, 11u}) {
@@ -99,7 +99,7 @@ TEST(LateShares, AreNoneWhereNothingIsLeftForLateBlocksOrMostAreLate) {
     EXPECT_FALSE(LateShares::of({200000, 6, 80000, kMultiprocessors, 0.5}, {20, 112})); // too many tiles to count
 }
 
-// Rows of as many keys, in tiles of 128.
+// Rows and as many keys, in tiles of 128.
 CardLaunch launch_of(int64_t heads, int64_t rows, int64_t multiprocessors = kMultiprocessors) {
     return {heads, heads, rows, (rows + 127) / 128, 3, multiprocessors};
 }
@@ -108,10 +108,10 @@ TEST(CardPlan, PreparesBesideWhereHeadsAreMany) {
     const auto beside = [](auto... numbers) { return CardPlan::beside(launch_of(numbers...)).has_value(); };
     EXPECT_TRUE(beside(512, 1024));
     EXPECT_TRUE(beside(500, 2048));
-    EXPECT_FALSE(beside(100, 1024)); // too many of them would be prepared before
+    EXPECT_FALSE(beside(100, 1024)); // too many would be prepared before
     EXPECT_FALSE(beside(4, 16384));
     EXPECT_TRUE(beside(3000, 129));
-    EXPECT_FALSE(beside(6000, 128)); // of one tile
+    EXPECT_FALSE(beside(6000, 128)); // one tile each
     EXPECT_FALSE(beside(512, 1024, 1));
 }
 
@@ -120,7 +120,7 @@ TEST(CardPlan, PreparesTheHeadsOfTwoRoundsBefore) {
     ASSERT_TRUE(plan);
     EXPECT_EQ(plan->preparers, 21);
     EXPECT_EQ(plan->shares.late(), 21u);
-    EXPECT_EQ(plan->heads_before, 37);        // 222 jobs, 6 a head
+    EXPECT_EQ(plan->heads_before, 37);        // 222 jobs, 6 per head
     EXPECT_EQ(plan->shares.early.count, 14u); // while the others are prepared
     const auto sharing = CardPlan::beside({1024, 512, 520, 5, 3, kMultiprocessors});
     ASSERT_TRUE(sharing);

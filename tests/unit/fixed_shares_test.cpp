@@ -1,5 +1,5 @@
-// How the blocks of a kernel divide its work: every tile of every job once, a job's tiles in order and never two at a
-// time, and about as many for each block.
+// Division of a kernel's work among its blocks: every tile of every job once, a job's tiles in order and never two at a
+// time, and about equally many tiles per block.
 #include "src/gpu/common/shares.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct DivisionForMost : Division {
     }
 };
 
-// All of as many tiles.
+// All jobs have this many tiles.
 JobTiles equal_jobs(unsigned tiles, uint32_t jobs_of_unit = 1) {
     return {Divisor(jobs_of_unit), tiles, static_cast<int>(tiles), 0};
 }
@@ -53,7 +53,7 @@ protected:
     }
 
 private:
-    // Jobs that need more and more, counted in so many pieces of a tile.
+    // Jobs that take longer and longer, counted in this many pieces of a tile.
     template <int kPieces, class Check>
     static void for_each_rising(const Check& check) {
         for (const int64_t blocks : {1, 3, 132})
@@ -111,7 +111,7 @@ TEST_F(EachDivision, HandsAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     });
 }
 
-constexpr int kMultiprocessors = 132; // of an H200
+constexpr int kMultiprocessors = 132; // as on an H200
 
 TEST(Divisor, DividesAsTheInstructionWould) {
     const std::vector<uint32_t> numbers = {
@@ -135,14 +135,14 @@ TEST(TakesJoint, WhereSequencesAreLongAndUnitsMany) {
     EXPECT_TRUE(takes_joint(300, 1024, 1024, 3, kMultiprocessors));
     EXPECT_TRUE(takes_joint(300, 512, 512, 3, kMultiprocessors));
     EXPECT_FALSE(takes_joint(300, 511, 511, 4, kMultiprocessors));
-    EXPECT_FALSE(takes_joint(300, 512, 511, 3, kMultiprocessors)); // one row more is missing than an eighth
-    EXPECT_TRUE(takes_joint(12, 2048, 2048, 3, 12 * 11));          // a job for each multiprocessor
+    EXPECT_FALSE(takes_joint(300, 512, 511, 3, kMultiprocessors)); // the missing rows exceed an eighth by one row
+    EXPECT_TRUE(takes_joint(12, 2048, 2048, 3, 12 * 11));          // a job per multiprocessor
     EXPECT_FALSE(takes_joint(12, 2048, 2048, 3, 12 * 11 + 1));
     EXPECT_FALSE(takes_joint(300, 640, 640, 3, kMultiprocessors)); // a sixth of the jobs' rows is missing
     EXPECT_TRUE(takes_joint(800, 1024, 1024, 4, kMultiprocessors));
     EXPECT_FALSE(takes_joint(9600, 128, 128, 3, kMultiprocessors));
     EXPECT_FALSE(takes_joint(1, 16384, 16384, 3, kMultiprocessors)); // 86 jobs
-    EXPECT_FALSE(takes_joint(4, 16384, 1024, 3, kMultiprocessors));  // of a part of the queries
+    EXPECT_FALSE(takes_joint(4, 16384, 1024, 3, kMultiprocessors));  // a part of the queries
 }
 
 TEST(TakesWhole, WhereMostGroupsHaveRowsAndKeysAreNotFew) {

@@ -33,7 +33,7 @@ TEST(FixedExponent, IsTheLargestThatKeepsTheGroupWithinThreeDigits) {
         }
 }
 
-// combined() of sums over `count` terms of the same digits, in 64 bits.
+// combined() in 64 bits, for sums over `count` terms of the same digits.
 int64_t combined_exactly(int64_t count, const int64_t a[3], const int64_t b[3]) {
     const int64_t l0 = count * a[2] * b[2];
     const int64_t l1 = count * (a[2] * b[1] + a[1] * b[2]);
@@ -45,7 +45,7 @@ int64_t combined_exactly(int64_t count, const int64_t a[3], const int64_t b[3]) 
     return whole;
 }
 
-// What kernels do with a row at a time, whatever the keys are that limit its exponent under fixed16.
+// Compares with the kernels' row-at-a-time functions, for all key magnitudes that limit a row's exponent under fixed16.
 template <class Rules>
 void expect_scaled_at_once() {
     std::mt19937 random(20261115);
@@ -75,7 +75,7 @@ TEST(FixedDigits, ScaledAtOnceAreTheSame) {
     expect_scaled_at_once<Fixed16Rules>();
 }
 
-// Of every magnitude, the largest float too, which 21/16 of is beyond all floats.
+// All magnitudes, also the largest float, whose product with 21/16 overflows.
 TEST(FixedDigits, OfATileAreWidened) {
     std::mt19937 random(4);
     for (int i = 0; i < 200000; ++i) {
@@ -89,9 +89,9 @@ TEST(FixedDigits, OfATileAreWidened) {
         ASSERT_LE(quantised(x, tile_factors(e)), n) << x << " of " << largest;
     }
     EXPECT_EQ(quantised(0.0f, tile_factors(tile_exponent(0.0f))), 0);
-    // A denormal times 21/16 is not rounded to a denormal on the way.
+    // A denormal times 21/16 must not be rounded to a denormal in between.
     EXPECT_EQ(tile_exponent(float_of(798917)), 149);
-    EXPECT_EQ(quantised(float_of(798917), tile_factors(149)), 1048578); // of 1048578.5625, twice to even
+    EXPECT_EQ(quantised(float_of(798917), tile_factors(149)), 1048578); // from 1048578.5625, twice to even
     EXPECT_EQ(quantised(float_of(6400000), tile_factors(148)), 4200000);
     EXPECT_EQ(kWiden, 21.0f / 16);
     EXPECT_EQ(kNarrow, 16.0f / 21);
@@ -99,7 +99,7 @@ TEST(FixedDigits, OfATileAreWidened) {
         EXPECT_EQ(double{result_factors(e).first} * double{result_factors(e).second}, std::ldexp(double{kNarrow}, e));
 }
 
-// The largest sums are those of digits that are all at one of their ends. The digits of a weight are bytes.
+// Sums are largest where all digits are at the same limit. The digits of a weight are bytes.
 TEST(FixedDigits, NoSumOverflows) {
     int64_t largest_score = 0;
     int64_t largest_value = 0;
@@ -123,7 +123,7 @@ TEST(FixedDigits, NoSumOverflows) {
 
 double score_of(int32_t x, Unit unit) { return std::ldexp(static_cast<double>(x), unit.whole - unit.bits); }
 
-// M and a quarter to four: the least that is above the score; above a whole one a quarter.
+// M and a quarter to four: the least value above the score; above an integer, a quarter more.
 double top_of(int32_t largest, Unit unit) {
     const double score = score_of(largest, unit);
     return unit.whole > 0 ? score + 0.25 : (std::floor(4 * score) + 1) / 4;
@@ -142,7 +142,7 @@ void expect_weight(int32_t x, int32_t largest, Unit unit) {
 TEST(FixedWeight, IsThePowerOfTwoWithinTheStatedError) {
     for (int bits = 0; bits <= kMostBits; ++bits)
         for (const int32_t largest : {0, 1, 12345, 1 << 20, -(1 << 20), 7654321, (1 << 30) - 1, -(1 << 30)}) {
-            // Down to 2^-45, evenly, and the largest itself.
+            // Down to 2^-45, evenly, and the largest score itself.
             const double depth = std::ldexp(45.0, bits);
             for (int i = 0; i <= 1000; ++i) {
                 const double x = static_cast<double>(largest) - depth * i / 1000;
@@ -167,7 +167,7 @@ TEST(FixedWeight, OfWholeScoresIsThatOfTheirDifference) {
         }
 }
 
-// A sum that rounds in each of its steps tells the order: two lanes and two, not one after the other.
+// A sum that rounds in each step reveals the order: the lanes are added in pairs, not one after another.
 TEST(FixedSums, OfARowAreAddedInTwosAndTwos) {
     EXPECT_EQ(sum_of_lanes({0x1p24f, 1.0f, 1.0f, 1.0f}), 0x1p24f + 2.0f);
     EXPECT_EQ(sum_of_lanes({1.0f, 0x1p24f, 1.0f, 1.0f}), 0x1p24f + 2.0f);
@@ -175,7 +175,7 @@ TEST(FixedSums, OfARowAreAddedInTwosAndTwos) {
     for (int key = 0; key < kTileKeys; ++key) EXPECT_EQ(lane_of(key), key % 8 / 2) << key;
 }
 
-// Every float that can be the argument of the polynomial, at the largest power there is.
+// Every float that can be the argument of the polynomial, at the largest power.
 TEST(FixedWeight, StaysBelowTwoToThe24) {
     double worst = 0;
     for (uint32_t fraction = 0; fraction <= 0x800000; ++fraction) {
@@ -188,8 +188,8 @@ TEST(FixedWeight, StaysBelowTwoToThe24) {
     EXPECT_LT(worst, kWeightError);
 }
 
-// Everything else here, and every kernel, takes its constants from the contract: these bits stay when it moves. The
-// first two of the polynomial change with the last bit of any of its coefficients.
+// All other code, kernels included, takes its constants from the contract; these bits are independent of it. The first
+// two of the polynomial change with the last bit of any of its coefficients.
 TEST(FixedWeight, HasTheseBitsForever) {
     const std::pair<float, uint32_t> fractions[] = {
         {0x1.5876acp+0f, 0x3f2201d8}, {0x1.f05bbap+0f, 0x3f746d07}, {0x1p+0f, 0x3efefffe},
@@ -215,7 +215,7 @@ TEST(FixedScale, HasTheseBitsForever) {
     for (const auto& [d, bits] : factors_of_q) EXPECT_EQ(bits_of(query_factor(scale_for(d).c)), bits) << d;
 }
 
-// No output shows it, as both sides are the same numbers times a power of two; but kernels that join sums go by it.
+// No output shows it, as both sides are the same numbers times a power of two; but kernels that join sums rely on it.
 TEST(FixedReference, IsRaisedByMoreThanThirty) {
     for (const float reference : {0.0f, -40.0f, 1e6f}) {
         EXPECT_FALSE(raises(reference + 30.0f, reference));
@@ -224,7 +224,7 @@ TEST(FixedReference, IsRaisedByMoreThanThirty) {
     EXPECT_TRUE(raises(-1e30f, -HUGE_VALF));
 }
 
-// As kernels put the two together: y's exponent and that of the bits, less that of g.
+// Kernels combine the two in this way: y's exponent plus that of the bits, minus that of g.
 TEST(FixedWeight, IsTheSameByAddingExponents) {
     for (uint32_t field = 5; field <= 151; ++field)
         for (uint32_t fraction = 0; fraction <= 0x7fffff; fraction += 4999) {
@@ -235,7 +235,7 @@ TEST(FixedWeight, IsTheSameByAddingExponents) {
         }
 }
 
-// What may be done otherwise: with the power of two down to 2^-140 P is the same as without those below 2^-26.
+// An allowed deviation: with the power of two down to 2^-140, P is the same as without powers below 2^-26.
 TEST(FixedWeight, IsNothingBelowTwoToTheMinus26HoweverItIsTaken) {
     const Unit unit = {0, 12, 0};
     const TileTop top = tile_top(0, unit);
@@ -256,7 +256,7 @@ TEST(FixedWeight, IsNothingBelowTwoToTheMinus26HoweverItIsTaken) {
     }
 }
 
-// Kernels take integers where they may.
+// Kernels use integers where they can.
 TEST(FixedWeight, OfATileIsThatOfAFloatOrOfAnInteger) {
     for (int k = -(1 << 24); k <= -1000; k += 997)
         ASSERT_EQ(bits_of(weight_of_tile(k)), bits_of(weight_of_tile(static_cast<float>(k)))) << k;
@@ -276,7 +276,7 @@ TEST(FixedScale, IsNeverInfinite) {
     EXPECT_EQ(scaled_query(3.0f, 0.25f), 0.75f);
     EXPECT_EQ(scaled_query(-3.0f, 0.25f), -0.75f);
     EXPECT_LE(quantised(kMost, factors(exponent_for(kMost))), kLargest);
-    // The key with the largest score takes it all.
+    // The key with the largest score has all the weight.
     const float q[] = {kMost, -kMost, kMost};
     const float k[] = {0.125f, -0.125f, 0.0625f};
     const float v[] = {1.0f, 2.0f, 3.0f};

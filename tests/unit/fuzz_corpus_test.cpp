@@ -1,4 +1,4 @@
-// Every file of the corpus that make_corpus writes, once: what was wrong with one of them stays mended.
+// Reads every file of make_corpus once: a fault that one of them has found must not return.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -37,7 +37,7 @@ class HalfContract : public testing::TestWithParam<const Contract*> {
 protected:
     static const Contract& contract() { return *GetParam(); }
     static Element element() { return GetParam()->element; }
-    // The largest relative error of a rounding.
+    // The largest relative rounding error.
     static double unit() { return element() == Element::bf16 ? 0x1p-8 : 0x1p-11; }
 };
 
@@ -55,11 +55,11 @@ TEST_P(HalfContract, IsF32OnRoundedNumbersAndRounded) {
     }
 }
 
-// Half a unit in the last place of the type, for values up to the largest of V, beside the error of f32.
+// Half a unit in the last place of the type, for values up to the largest of V, plus the error of f32.
 TEST_P(HalfContract, IsAsNearToFloat64AsItsLastRoundingAllows) {
     for (const int64_t keys : {1, 30, 700})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::normal}) {
-            Problem problem(1, 32, 64); // as many rows as are looked at
+            Problem problem(1, 32, 64); // as many rows as the test checks
             problem.keys = keys;
             const AttentionCase half(problem, kind, 4, contract());
             const std::vector<float> inputs = rounded(element(), half.qkv);
@@ -72,7 +72,7 @@ TEST_P(HalfContract, IsAsNearToFloat64AsItsLastRoundingAllows) {
         }
 }
 
-// For any number of threads, in a batch and alone, with other rows beside it.
+// Any number of threads, in a batch and alone, with other rows beside it.
 TEST_P(HalfContract, GivesARowTheSameBytesWhereverItIs) {
     const Problem problem = grouped_heads(6, 50, 90, 20);
     const AttentionCase half(problem, CaseKind::spread, 5, contract());
@@ -91,7 +91,7 @@ TEST_P(HalfContract, GivesARowTheSameBytesWhereverItIs) {
     }
 }
 
-// Scores that move the reference, denormals, one key above all, no key at all; with d beyond what other contracts take.
+// Scores that move the reference, denormals, one key above all, no key at all; also d beyond other contracts' limits.
 TEST_P(HalfContract, GivesTheReferenceBytesOnKindsAndCorners) {
     Problem blind(1, 40, 33);
     blind.keys = 7;
@@ -110,7 +110,7 @@ TEST_P(HalfContract, GivesTheReferenceBytesOnKindsAndCorners) {
         }
 }
 
-// In several pieces, whose threads must not come into each other's way.
+// A head in several pieces, whose threads must not interfere.
 TEST_P(HalfContract, RoundsLongHeadsInPieces) {
     Problem problem(1, 3, 40000);
     problem.keys = 5;
@@ -134,7 +134,7 @@ TEST_P(HalfContract, TakesFilesOfItsElementAndOfFloat32) {
     EXPECT_EQ(why_not(kFixed16, problem), "");
 }
 
-// In every operand: no infinity comes of a rounding, whatever it would be multiplied by.
+// For every operand: a number that would round to infinity is refused, whatever it is multiplied by.
 TEST_P(HalfContract, RefusesNumbersThatItsTypeLacks) {
     const Problem problem(2, 3, 2);
     const float limit = overflow_of(element());

@@ -1,5 +1,5 @@
-// The kernels of bf16 that multiply its numbers themselves: the same tiles on every machine, and on one that is plain
-// C++, which runs anywhere.
+// The kernels of bf16 that multiply its numbers directly: the same tiles on every machine, and on a plain C++ machine
+// that runs anywhere.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,7 +66,7 @@ protected:
     }
 };
 
-// Steps, blocks, tiles and groups, whole and in part.
+// Full and partial steps, blocks, tiles and groups.
 TEST_P(HalfTiles, AreWithinTheBound) {
     for (const int64_t dim : {1, 16, 31, 33, 64, 100})
         for (const int64_t keys : {1, 31, 33, 128, 129, 200}) {
@@ -78,7 +78,7 @@ TEST_P(HalfTiles, AreWithinTheBound) {
         expect_within_bound(problem);
 }
 
-// The diagonal in every place of a tile, rows that see no key; and heads that share keys.
+// The diagonal at every place of a tile, rows that see no key; and heads that share keys.
 TEST_P(HalfTiles, AreWithinTheBoundUnderTheMask) {
     for (const int64_t queries : {1, 33, 200})
         for (const int64_t keys : {1, 32, 70, 129, 161, 300}) expect_within_bound(causal_problem(queries, keys, 20));
@@ -100,8 +100,8 @@ TEST_P(HalfTiles, AreWithinTheBoundOnEveryKind) {
             }
 }
 
-// Denormal numbers that weigh, since what they meet is huge: the instructions would take them for zeros. In a row and
-// in a key, and beside rows and keys that have none.
+// Denormal numbers that matter because they meet huge ones; the instructions would take them for zeros. They are in a
+// row and in a key, beside rows and keys without denormals.
 TEST_P(HalfTiles, CountDenormalNumbersThatMeetHugeOnes) {
     for (const int64_t dim : {1, 40}) {
         Problem problem(1, 40, dim);
@@ -127,7 +127,7 @@ TEST_P(HalfTiles, CountDenormalNumbersThatMeetHugeOnes) {
     }
 }
 
-// Values below the normal numbers, and such that products with weights would be there.
+// Values below the normal numbers, and values whose products with weights would be.
 TEST_P(HalfTiles, KeepTheLeastValues) {
     for (const float size : {0x1p-133f, 0x1p-128f, 0x1p-122f, 0x1p-110f}) {
         const Problem problem(1, 140, 16);
@@ -152,11 +152,11 @@ TEST_P(HalfTiles, StayFiniteAtTheEndOfTheDomain) {
     }
 }
 
-// A row is the value of its largest score, wherever that is; also where the scores are neighbours among the floats.
+// A row is the value of its largest score, wherever that score is; also where scores are adjacent floats.
 TEST_P(HalfTiles, GiveTheValueOfTheLargestOfHugeScores) {
     constexpr int64_t kKeys = 200;
     for (const int power : {16, 24, 60, 110})
-        for (const int64_t order : {1, 7, 199}) // of scores: rising, mixed, falling
+        for (const int64_t order : {1, 7, 199}) // of the scores: rising, mixed, falling
             for (const bool negative : {false, true}) {
                 Problem problem(1, 33, 3);
                 problem.keys = kKeys;
@@ -194,7 +194,7 @@ TEST_P(HalfTiles, TellWhatRowsAddUpTo) {
         }
 }
 
-// A row's bytes follow from its query and the keys that it sees.
+// A row's bytes depend only on its query and the keys that it sees.
 
 TEST_P(HalfTiles, GiveTheSameBytesWithAnyThreadsAndInAnyBatch) {
     Problem problem = causal_problem(50, 140, 20);
@@ -210,7 +210,7 @@ TEST_P(HalfTiles, GiveTheSameBytesWithAnyThreadsAndInAnyBatch) {
                            attend(problem.of_batches(1), {values.begin() + 3 * in, values.begin() + 4 * in}, 3)));
 }
 
-// Alone, with the keys that it sees and no others; one of its tiles has numbers that make others' scores chains.
+// A row alone, with only the keys that it sees; numbers of one tile make other rows compute their scores as chains.
 TEST_P(HalfTiles, GiveARowAloneTheSameBytes) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::fading}) {
         const Problem problem = causal_problem(300, 300, 20);
@@ -237,7 +237,7 @@ TEST_P(HalfTiles, GiveARowAloneTheSameBytes) {
 INSTANTIATE_TEST_SUITE_P(Machines, HalfTiles, testing::ValuesIn(tile_kernels()),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
-// Off by a few units of the last place, no number of the type, not finite, of another row.
+// Outputs that are off by a few units in the last place, not of the type, not finite, or of another row.
 TEST(HalfTilesBound, IsBrokenByAWrongOutput) {
     const AttentionCase test({1, 60, 64}, CaseKind::uniform, 3, kBf16);
     HalfRows rows(test.problem, Element::bf16, test.qkv);
@@ -250,7 +250,7 @@ TEST(HalfTilesBound, IsBrokenByAWrongOutput) {
     }
 }
 
-// Longer rows are left to kernels that take them.
+// Longer rows are for other kernels.
 TEST(HalfTilesChoice, TakesRowsThatFit) {
     std::vector<Kernel> table;
     for (const Kernel& kernel : kernels())

@@ -11,13 +11,13 @@ using test::write_file;
 using ::testing::ExitedWithCode;
 using ::testing::KilledBySignal;
 
-// A child that should have ended by now ends with SIGALRM instead of hanging the tests.
+// Ends a child that should have ended by now with SIGALRM, so that the tests do not hang.
 [[noreturn]] void wait_for_the_end() {
     ::alarm(5);
     for (;;) ::pause();
 }
 
-// The signals that are blocked in this thread, as text.
+// The blocked signals of this thread, as text.
 std::string blocked_signals() {
     sigset_t set;
     pthread_sigmask(SIG_BLOCK, nullptr, &set);
@@ -27,7 +27,7 @@ std::string blocked_signals() {
     return text;
 }
 
-// Whoever runs the tests may have them ignored (nohup).
+// The tests may run with these signals ignored (nohup).
 void restore_defaults() {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2}) std::signal(signal, SIG_DFL);
 }
@@ -50,7 +50,7 @@ protected:
     test::TemporaryFolder folder_;
 };
 
-// A process that does the work under a guard and then sends itself the signal ends with this code.
+// A process that does the work under a guard and then sends itself the signal exits with this code.
 template <class Work>
 void expect_end(int code, Work work, int signal = SIGTERM) {
     EXPECT_EXIT(
@@ -91,7 +91,7 @@ TEST_F(InterruptDeath, ReleasedFileStays) {
             std::filesystem::rename(folder_ / "guarded", folder_ / "final");
             return true;
         });
-        make("guarded"); // by that name no longer ours
+        make("guarded"); // no longer ours under that name
         wait_for_the_end();
     });
     EXPECT_TRUE(there("final"));
@@ -140,7 +140,7 @@ TEST_F(InterruptDeath, IgnoredSignalsStayIgnored) {
         std::signal(signal, SIG_IGN);
         expect_end(143, [&](InterruptGuard& interrupts) {
             make_guarded(interrupts, "guarded");
-            ::kill(::getpid(), signal); // would be taken first
+            ::kill(::getpid(), signal); // would be delivered first
         });
     }
 }
@@ -158,7 +158,7 @@ TEST(Interrupt, RestoresTheMask) {
     restore_defaults();
     sigset_t one;
     sigemptyset(&one);
-    sigaddset(&one, SIGINT); // one that was blocked before must stay so
+    sigaddset(&one, SIGINT); // a signal that was blocked before must stay blocked
     pthread_sigmask(SIG_BLOCK, &one, nullptr);
     const std::string before = blocked_signals();
     std::string during;

@@ -1,4 +1,4 @@
-// How kept_pairs cuts its work: rounds by memory, pieces of rows of tiles by blocks.
+// How kept_pairs divides its work: rounds by memory, pieces of rows of tiles by blocks.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -56,7 +56,7 @@ TEST(Rounds, FitTheMemoryTheyAreFor) {
         }
 }
 
-// Of a block of keys, under the mask of the rows that see it.
+// The gradients of a block of keys; with the mask, for the rows that see the block.
 Problem key_gradients(const Problem& problem, int64_t first_key, int64_t keys) {
     Problem part = problem.of_operation(kKeyGradients);
     part.first_key = first_key;
@@ -67,22 +67,22 @@ Problem key_gradients(const Problem& problem, int64_t first_key, int64_t keys) {
 TEST(Rounds, OfPartsHaveRoomForTheirPairsAndSums) {
     Problem whole = problem_of(1, 4096, 4096, 64);
     const size_t pairs = size_t{2} * 4096 * 1024 * sizeof(float);
-    const size_t sums = size_t{4} * 1024 * 64 * sizeof(float); // four groups, of rows or of keys
+    const size_t sums = size_t{4} * 1024 * 64 * sizeof(float); // four groups of rows or keys
     EXPECT_EQ(most_round_bytes(key_gradients(whole, 1024, 1024)), pairs + 2 * sums);
     Problem rows = whole.of_operation(kQueryGradients);
     rows.queries = 1024;
     EXPECT_EQ(most_round_bytes(rows), pairs + sums);
     whole.mask = Mask::causal;
-    EXPECT_EQ(most_round_bytes(key_gradients(whole, 3072, 1024)), pairs / 4); // one group sees them
+    EXPECT_EQ(most_round_bytes(key_gradients(whole, 3072, 1024)), pairs / 4); // one group sees these keys
 }
 
-// Every tile of every row once.
+// Expects every tile of every row once.
 void expect_all_tiles(const PairQueue& queue, uint32_t rows, uint32_t tiles) {
     std::vector<uint32_t> done(rows, 0);
     for (uint32_t drawn = 0; drawn < queue.length(); ++drawn) {
         const PairPiece piece = queue.piece(drawn);
         ASSERT_LT(piece.row, rows);
-        EXPECT_EQ(piece.first_tile, done[piece.row]); // one after the other
+        EXPECT_EQ(piece.first_tile, done[piece.row]); // in order
         EXPECT_LT(piece.first_tile, tiles);
         done[piece.row] = piece.end_tile;
     }

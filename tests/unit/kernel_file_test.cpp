@@ -14,10 +14,10 @@ namespace {
 using test::Failure;
 using test::failure_of;
 
-// A kernel file of C, which is what hw4_kernel.h is; nothing of it is launched here.
+// A kernel file in C, as hw4_kernel.h is C; no test here launches it.
 class KernelFile : public testing::Test {
 protected:
-    // The struct's fields, in their order.
+    // The struct's fields, in order.
     std::string compiled(const std::string& fields) {
         return library(
             "#include \"src/gpu/hw4_kernel.h\"\nstatic int launch(const Hw4Launch* a) { return a->dim > 0; }\n"
@@ -25,7 +25,7 @@ protected:
             fields + "};\nint (*const used)(const Hw4Launch*) = launch;\n");
     }
 
-    // Under a name of its own each: a name that was loaded is not loaded again.
+    // Each library gets its own name: a loaded name is not loaded again.
     std::string library(const std::string& text) {
         const std::string source = folder_ / "kernel.c";
         const std::string path = folder_ / ("kernel" + std::to_string(++made_) + ".so");
@@ -36,7 +36,7 @@ protected:
         return path;
     }
 
-    // What is said of the file, whose name it begins with.
+    // The error about the file, without its name.
     static std::string said(const std::string& path) {
         const Failure failure = failure_of([&] { (void)gpu::load_kernel_file(path); });
         const std::string end = "; src/gpu/hw4_kernel.h says what a kernel file is";

@@ -15,7 +15,7 @@ double relative_error(float x) {
     return static_cast<double>(std::fabs((log2_of(x) - exact) / exact));
 }
 
-// Every float about 1, where the logarithm is small, some of each power of two beside it, and denormal ones.
+// Every float near 1, where the logarithm is small, and some of every power of two, also denormals.
 TEST(Log2, IsWithinTheStatedError) {
     double worst = 0;
     for (uint32_t u = bits_of(1.0f) - (1 << 14); u < bits_of(1.0f) + (1 << 14); ++u)
@@ -25,7 +25,7 @@ TEST(Log2, IsWithinTheStatedError) {
         worst = std::max(worst, relative_error(float_of(u)));
     std::printf("largest relative error of log2: 2^%.2f\n", std::log2(worst));
     EXPECT_LT(worst, 0x1p-48);
-    EXPECT_GT(worst, 0); // the oracle must not be the same arithmetic
+    EXPECT_GT(worst, 0); // the oracle must use other arithmetic
 }
 
 TEST(Log2, OfAPowerOfTwoIsItsExponent) {
@@ -38,7 +38,7 @@ long double exact_logsumexp(const RowStatistics& row, Scale scale, double one) {
            std::log(static_cast<long double>(row.l) / one);
 }
 
-// The error in units of the last place, beside what it may be where M and log2(l) cancel.
+// The error in units in the last place, plus the allowance where M and log2(l) cancel.
 double error_in_units(const RowStatistics& row, Scale scale, double one) {
     const long double exact = exact_logsumexp(row, scale, one);
     const float got = logsumexp(row, scale, one);
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Units, LogsumexpOfUnit, testing::Values(1.0, 255.0 * 65
 
 TEST(Logsumexp, OfARowThatSeesNoKeyIsMinusInfinity) { EXPECT_EQ(logsumexp({0, 0, 0}, scale_for(64), 1), -HUGE_VALF); }
 
-// Bytes of files depend on them.
+// The bytes of files depend on these bits.
 TEST(Logsumexp, HasTheseBitsForever) {
     const std::pair<RowStatistics, uint32_t> rows[] = {
         {{0, 0, 1.5f}, 0x3ecf991f},         {{0, 0, 1000.7f}, 0x40dd1210},

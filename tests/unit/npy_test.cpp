@@ -10,7 +10,7 @@ using test::failure_of;
 
 Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-// A header of these words, as another program might lay it out.
+// A header with this text, as another program might write it.
 Bytes header_with(const std::string& words) {
     std::string header("\x93NUMPY\1\0", 8);
     header += static_cast<char>(words.size() % 256);
@@ -83,7 +83,7 @@ TEST(Npy, ALongHeader) {
     EXPECT_EQ(parse_npy_header("a.npy", header).bytes, header.size());
 }
 
-// NumPy refuses the first, too, and those with a foreign key.
+// NumPy also refuses the first header, and headers with an unknown key.
 TEST(Npy, RefusesADictionaryThatIsNotClosed) {
     const std::string good = words_of("'<f4'", "False", "(2, 3, 5, 4)");
     const std::string open = good.substr(0, good.find('}'));
@@ -95,7 +95,7 @@ TEST(Npy, RefusesADictionaryThatIsNotClosed) {
     EXPECT_EQ(said_of(open + "'other': 1}"), bad("whose header has 'other': 1} where a key should be"));
 }
 
-// NumPy takes the last one.
+// NumPy takes the last value.
 TEST(Npy, RefusesAKeyThatIsThereTwice) {
     const std::string good = words_of("'<f4'", "False", "(2, 3, 5, 4)");
     for (const std::string entry : {"'shape': (2, 3, 5, 4)", "\"shape\": (9,)"})

@@ -13,7 +13,7 @@ TEST(OneLine, KeepsText) {
         EXPECT_EQ(one_line(text), text);
 }
 
-// Control characters, in the 8-bit form of some terminals and in UTF-8 too; what breaks or turns lines.
+// Control characters, also in the 8-bit form of some terminals and in UTF-8; characters that break or reverse lines.
 TEST(OneLine, ShowsWhatSteersTerminalsAsItsBytes) {
     EXPECT_EQ(one_line(std::string("\0\n\x1f\x7f", 4)), R"(\x00\x0a\x1f\x7f)");
     EXPECT_EQ(one_line("\xc2\x80\xc2\x9b"
@@ -22,7 +22,7 @@ TEST(OneLine, ShowsWhatSteersTerminalsAsItsBytes) {
     EXPECT_EQ(one_line("\x80 \x9b"
                        "31m \xff"),
               R"(\x80 \x9b31m \xff)");
-    // In two parts each: clang-tidy takes a whole one for an attempt to mislead.
+    // Each string is in two parts: clang-tidy takes a whole one for an attempt to mislead.
     EXPECT_EQ(one_line(std::string("\xe2\x80") + "\xa8"), R"(\xe2\x80\xa8)");
     EXPECT_EQ(one_line(std::string("\xe2\x80") + "\xae"), R"(\xe2\x80\xae)");
     EXPECT_EQ(one_line(std::string("\xe2\x81") + "\xa6"), R"(\xe2\x81\xa6)");

@@ -19,7 +19,7 @@ Options parse(Words words) {
 
 class CommandLine : public ::testing::Test {
 protected:
-    // With it set, getopt_long would end the options at the first name.
+    // With this variable, getopt_long would end the options at the first file name.
     void SetUp() override { ::unsetenv("POSIXLY_CORRECT"); }
 
     static Failure failure(const Words& words) {

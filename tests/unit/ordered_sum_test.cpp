@@ -12,7 +12,7 @@ namespace {
 
 using Numbers = std::vector<float>;
 
-// So far apart in size that hardly any two orders of additions give the same sum.
+// The numbers are so far apart in magnitude that hardly any two orders of addition give the same sum.
 Numbers contribution(int index, size_t count) {
     Numbers numbers;
     for (size_t i = 0; i < count; ++i)
@@ -30,7 +30,7 @@ Numbers tree_sum(int first, int width, size_t count) {
         first, width, [&](int index) { return contribution(index, count); }, add);
 }
 
-// Every rank's result; of slices, all that it has not got is 0.
+// Every rank's result; for slices, elements outside its slice are 0.
 std::vector<Numbers> sums_by(int ranks, int contributions, size_t count, const std::vector<Piece>& slices = {}) {
     std::vector<Numbers> results(static_cast<size_t>(ranks));
     on_thread_ranks(ranks, [&](Ranks& rank) {
@@ -41,7 +41,7 @@ std::vector<Numbers> sums_by(int ranks, int contributions, size_t count, const s
         for (const SumNode& part : ordered.parts()) parts.push_back(tree_sum(part.first, part.width, count));
         for (const Numbers& part : parts) places.push_back(part.data());
         if (parts.empty()) parts.emplace_back(count);
-        Numbers& result = parts.front(); // the sum takes the first part's place
+        Numbers& result = parts.front(); // the sum replaces the first part
         Numbers slice(count);
         if (slices.empty())
             ordered.sum(places, {0, count}, result.data());
@@ -76,11 +76,11 @@ TEST(PartsOfRanks, AreOneEachWherePowersOfTwoDivide) {
 
 TEST(PartsOfRanks, AreWholeNodesElsewhere) {
     EXPECT_EQ(parts_of_ranks(8, 3), (std::vector<SumNode>{{0, 2, 0}, {2, 2, 1}, {4, 1, 1}, {5, 1, 2}, {6, 2, 2}}));
-    EXPECT_EQ(parts_of_ranks(2, 3), (std::vector<SumNode>{{0, 1, 1}, {1, 1, 2}})); // none for the first
+    EXPECT_EQ(parts_of_ranks(2, 3), (std::vector<SumNode>{{0, 1, 1}, {1, 1, 2}})); // no part for the first rank
 }
 
 TEST(OrderedSum, HasTheSameBytesForEveryNumberOfRanks) {
-    constexpr size_t kCount = 1001; // which no number of ranks divides
+    constexpr size_t kCount = 1001; // not divisible by any number of ranks
     for (const int contributions : {1, 5, 8, 12}) {
         const Numbers wanted = tree_sum(0, contributions, kCount);
         for (const int ranks : {1, 2, 3, 4, 5, 7})

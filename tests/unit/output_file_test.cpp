@@ -99,7 +99,7 @@ TEST_F(Output, TakesPartsBeyond4GiB) {
     EXPECT_EQ(std::string(text, 3), "end");
 }
 
-// In a child process that may write files of a page: how reserving more fails.
+// Runs in a child process that may write only a page to files: reserving more fails.
 void reserve_too_much(const std::string& path) {
     rlimit limit{};
     ::getrlimit(RLIMIT_FSIZE, &limit);
@@ -134,7 +134,7 @@ TEST_F(Output, ReplacesTheOldFileOnlyWhenComplete) {
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
-// Neither a file that a killed run has left nor a link that leads to another file.
+// Keeps a file of a killed run, and a link to another file.
 TEST_F(Output, LeavesFilesUnderItsTemporaryNames) {
     const std::string start = path_ + ".hw4-" + std::to_string(::getpid());
     write_file(start + "-0.tmp", "left");
@@ -152,7 +152,7 @@ TEST_F(Output, NewFileFollowsTheUmask) {
     EXPECT_EQ(mode_of(path_), 0640u);
 }
 
-// But not set-user-id and its kin. Nothing is written then: that alone would end set-user-id, but for root.
+// Set-user-id and similar bits are not kept. The test writes nothing: a write would clear them, except for root.
 TEST_F(Output, KeepsTheModeOfTheOldFile) {
     const mode_t before = ::umask(077);
     for (const mode_t mode : {0600u, 0664u, 07755u}) {
@@ -175,7 +175,7 @@ TEST_F(Output, WritesBehindALink) {
     EXPECT_EQ(read_file(folder_ / "deep/real"), "new");
 }
 
-// The links in /proc lead to an open file itself; they say only the name that it had.
+// The links in /proc lead to the open file itself, and show only the name that it had.
 TEST_F(Output, ByDescriptorReplacesTheNameIfThereIsOne) {
     write_file(path_, "old");
     const FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_CLOEXEC));

@@ -10,7 +10,7 @@ namespace {
 
 using test::read_file;
 
-// zlib's own reader, to the end of the file.
+// Reads the file to its end with zlib's own reader.
 std::string unpacked(const std::string& path) {
     const gzFile file = ::gzopen(path.c_str(), "rb");
     std::string bytes;
@@ -76,7 +76,7 @@ TEST_F(FormedOutput, GzipIsWrittenInOrder) {
     EXPECT_EQ(unpacked(path_), "head one two");
 }
 
-// Noise, which does not become smaller: many fillings of every buffer.
+// Noise does not compress: every buffer is filled many times.
 TEST_F(FormedOutput, GzipDoesNotDependOnHowItWasCut) {
     std::string noise(1500000, '\0');
     uint32_t state = 1;

@@ -55,7 +55,7 @@ TEST(PairInALine, IsTwoNames) {
     wrong(std::string("a\0.in b", 7), "a byte 0, which no name has");
 }
 
-// What a list gives: "INPUT OUTPUT", or the message where there is a flaw.
+// The entries of a list: "INPUT OUTPUT", or the message where an entry is invalid.
 std::vector<std::string> all_of(PairList& list) {
     std::vector<std::string> all;
     while (const auto pair = list.next())

@@ -25,7 +25,7 @@ TEST(InPieces, AreAllDoneOnce) {
     }
 }
 
-// Both begin; the one that does not throw ends after the other.
+// Both pieces begin; the one that does not throw ends last.
 TEST(InPieces, ThrowWhenAllHaveEnded) {
     for (int round = 0; round < 100; ++round) {
         Gate other_began;

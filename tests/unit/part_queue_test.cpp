@@ -40,7 +40,7 @@ TEST(PartQueue, ACaseIsDoneAfterItsEndAndAllItsParts) {
     EXPECT_FALSE(queue.done(first)) << "more may follow";
     queue.push({0, 1, 1, 1, 7});
     queue.push(end_of_case(7));
-    queue.push(end_of_case(8)); // of no parts
+    queue.push(end_of_case(8)); // without parts
     const OutputPart second = *queue.pop();
     const OutputPart end = *queue.pop();
     EXPECT_FALSE(queue.done(end)) << "a part is still being written";
@@ -48,7 +48,7 @@ TEST(PartQueue, ACaseIsDoneAfterItsEndAndAllItsParts) {
     EXPECT_TRUE(queue.done(second));
 }
 
-// Of one pipe or of two.
+// For one pipe or two.
 TEST(PartQueue, WhatIsWrittenInTurnIsGivenToOneAtATime) {
     PartQueue queue;
     queue.push({0, 0, 0, 1, 0, true});

@@ -1,4 +1,4 @@
-// tests/program/bench_test.py reads the pickles of hw4 bench by Python's own.
+// tests/program/bench_test.py reads hw4 bench's pickles with Python's module.
 #include "src/base/pickle.h"
 
 #include <gtest/gtest.h>

@@ -57,7 +57,7 @@ protected:
         lse_file.commit(false);
     }
 
-    // What a passing engine tells of them.
+    // The statistics that a passing engine reports for these rows.
     std::string logsumexps_of_the_case() const {
         const Problem problem = CaseReader(folder_ / "a.in").problem();
         const std::string queries = queries_of_the_case();
@@ -78,7 +78,7 @@ protected:
         return queries;
     }
 
-    // What is left after a run that fails: the input alone.
+    // After a failed run only the input is left.
     Failure failure(const MakeEngine& make_engine, const StagingLimits& limits = kSmall) {
         const Failure failed = failure_of([&] { run(make_engine, limits); });
         EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.in"});
@@ -120,7 +120,7 @@ TEST_F(PipelineRun, PutsTheLogsumexpOfEveryRowInItsPlace) {
     EXPECT_TRUE(read_file(folder_ / "a.lse") == logsumexps_of_the_case());
 }
 
-// One after the other, though the output could be written in any order.
+// Writes one after another, although the output could be written in any order.
 TEST_F(PipelineRun, WritesLogsumexpsToAPipeInTheirOrder) {
     write_case(400, 64, 16);
     const std::string path = folder_ / "pipe";
@@ -131,7 +131,7 @@ TEST_F(PipelineRun, WritesLogsumexpsToAPipeInTheirOrder) {
     EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
 }
 
-// While it is made, the pages of the output are; none of their zeros may come after what was computed.
+// While the engine is made, the output's pages are prepared; their zeros must never overwrite computed rows.
 TEST_F(PipelineRun, AnEngineMayTakeItsTime) {
     write_case(400, 64, 16);
     for (const int microseconds : {0, 50, 300, 2000, 20000}) {
@@ -223,10 +223,10 @@ TEST_F(PipelineRun, NamesTheSameOfSeveralFlawsEveryTime) {
                   (folder_ / "a.in") + ": batch 9, Q, row 0, column 0: nan, need a finite number");
 }
 
-// While an output that takes nothing holds the writer up: a slot whose rows are written from where they are must wait
-// for that, one whose rows were fetched from it need not.
+// An output that takes nothing stops the writer: a slot whose rows are written directly from it must wait, but a slot
+// whose rows were already fetched need not.
 TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
-    write_case(3, 2048, 16); // an output of a batch is twice what fits a pipe
+    write_case(3, 2048, 16); // a batch's output is twice a pipe's capacity
     const std::string path = folder_ / "pipe";
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
     for (const Leaves leaves : {Leaves::in_slot, Leaves::in_staging}) {
@@ -257,18 +257,18 @@ TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
     }
 }
 
-// A pipe whose other end may never send what is missing, and a run that fails while its reader waits for that.
+// A pipe whose writer may never send the missing bytes, and a run that fails while its reader waits for them.
 class SilentPipe : public PipelineRun {
 protected:
     SilentPipe() {
         const std::string path = folder_ / "a.in";
-        // More than one batch, less than a piece more; there is room for it in the pipe before anybody reads.
+        // More than one batch, but less than one more piece; the pipe can hold all of it before it is read.
         const std::string sent = test::counting_case(40, 64, 16).substr(0, 12 + 64 * 16 * 12 + 4096 + 1000);
         if (::mkfifo(path.c_str(), 0600) == 0) other_end_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
         EXPECT_EQ(::write(other_end_.get(), sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
     }
 
-    // An engine that has work for the first batch only when the reader waits for more.
+    // An engine that computes the first batch only once the reader waits for more.
     MakeEngine patient(Faults faults = {}) {
         faults.before_compute = [this] {
             EXPECT_TRUE(test::soon([&] {
@@ -279,7 +279,7 @@ protected:
         return passing(1, 1, 0, faults);
     }
 
-    // A run that goes on waiting is ended by an end of the pipe, which it takes for that of the file.
+    // A run that still waits is ended by closing the pipe, which it takes for the end of the file.
     Failure failure_in_time(const std::string& output, const MakeEngine& make_engine) {
         CaseReader input(folder_ / "a.in");
         OutputFile file(output, interrupts_);

@@ -15,7 +15,7 @@ TEST(Problem, SizesOfASmallCase) {
     EXPECT_EQ(problem.flops(), 4.0 * 2 * 3 * 3 * 5);
 }
 
-// The largest case a reader lets through has just under 2^63 bytes.
+// The largest case that a reader accepts has just under 2^63 bytes.
 TEST(Problem, SizesOfTheLargestCase) {
     const Problem problem{1, 0x7fffffff, 0x15555555};
     const size_t floats = size_t{0x7fffffff} * 0x15555555;

@@ -1,4 +1,4 @@
-// The properties of attention, of the references and of every CPU kernel.
+// The properties of attention in the references and in every CPU kernel.
 #include "tests/support/file_to_file.h"
 #include "tests/support/properties.h"
 
@@ -18,7 +18,7 @@ INSTANTIATE_TEST_SUITE_P(CpuFixed16, FixedProperties, testing::ValuesIn(cpu_subj
 
 std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return cpu::make_engine(request); }
 
-// Several blocks of rows and tiles of keys, heads that share keys, so many batches that a thread takes whole ones, d on
+// Several blocks of rows and tiles of keys, heads that share keys, enough batches for a thread to take whole ones, d on
 // both sides of 32, rows that see no key.
 std::vector<Problem> problems_to_cut(const Operation& operation) {
     std::vector<Problem> list;
@@ -32,13 +32,13 @@ std::vector<Problem> problems_to_cut(const Operation& operation) {
     return list;
 }
 
-// O or the gradients, and forward's statistics of the rows.
+// O or the gradients, and the row statistics of forward.
 struct Outcome {
     std::vector<float> out;
     std::vector<RowStatistics> statistics;
 };
 
-// In launches of so many batches.
+// Computes in launches of this many batches.
 Outcome launched(const cpu::Kernel& kernel, const AttentionCase& test, int threads, int64_t at_once) {
     Outcome outcome{std::vector<float>(test.expected.size(), NAN), {}};
     if (kernel.does == &kForward) outcome.statistics.assign(test.statistics.size(), {NAN, NAN, NAN});
@@ -61,7 +61,7 @@ protected:
     }
 };
 
-// A batch has the bytes that it has alone, by one thread: also under contracts whose kernels have bytes of their own.
+// A batch has the bytes that it has alone in one thread, also under contracts whose kernels have their own bytes.
 TEST_P(CpuRun, GivesABatchTheSameBytesInAnyLaunch) {
     const cpu::Kernel& kernel = GetParam();
     for (const Problem& problem : problems_to_cut(*kernel.does)) {
@@ -77,7 +77,7 @@ TEST_P(CpuRun, GivesABatchTheSameBytesInAnyLaunch) {
     }
 }
 
-// However a run is cut into chunks, pieces and threads.
+// Any number of chunks, pieces and threads.
 TEST_P(CpuRun, GivesTheSameBytesHoweverItIsCut) {
     constexpr StagingLimits kLimits[] = {{1, 1, 80, 160}, {3, 2, 4096, 3 * 4096}, {}};
     const cpu::Kernel& kernel = GetParam();

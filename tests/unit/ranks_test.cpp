@@ -82,7 +82,7 @@ TEST(ThreadRanks, WhyOneHasEndedComesBeforeThatItHas) {
     EXPECT_EQ(failure_of([&] { on_thread_ranks(3, body); }), (Failure{ExitCode::io_error, "cannot read"}));
 }
 
-// What each has of so many processors, which are its set.
+// The processors that each rank uses of `available` ones; each rank's set is given.
 std::vector<int> shares(const std::vector<std::string>& sets, int available) {
     std::vector<int> list(sets.size());
     on_thread_ranks(static_cast<int>(sets.size()), [&](Ranks& ranks) {
@@ -101,7 +101,7 @@ TEST(ShareOfProcessors, IsAllOfThoseThatOnlyOneIsBoundTo) {
     EXPECT_EQ(shares({"0-7", "8-15", "0-7"}, 8), (std::vector<int>{4, 8, 4}));
 }
 
-// How each of the ranks fails when `work` is done by all of them.
+// How each rank fails when all ranks do `work`.
 std::vector<Failure> failures(int count, const std::function<void(int rank)>& work) {
     std::vector<Failure> list(static_cast<size_t>(count));
     on_thread_ranks(count, [&](Ranks& ranks) {
@@ -147,7 +147,7 @@ TEST(Agree, WhateverIsThrownIsAFailure) {
               std::vector<Failure>(2, {ExitCode::internal, "odd"}));
 }
 
-// Of rank r for file r: bytes that are its number, more of them than there is room for at once.
+// Rank r sends bytes with the value r for file r, more than can be in transit at once.
 void put_own(Gathering& gathering, const Ranks& ranks) {
     const std::string bytes(size_t{11} << 20, static_cast<char>('0' + ranks.rank()));
     gathering.put(ranks.rank(), 0, bytes.data(), bytes.size() / 2);
@@ -155,7 +155,7 @@ void put_own(Gathering& gathering, const Ranks& ranks) {
 }
 
 TEST(Gathering, BringsWhatAllHaveToTheFirst) {
-    std::map<int, std::string> files; // by the first alone
+    std::map<int, std::string> files; // on the first rank alone
     on_thread_ranks(3, [&](Ranks& ranks) {
         Gathering gathering(ranks);
         gathering.during(
@@ -164,7 +164,7 @@ TEST(Gathering, BringsWhatAllHaveToTheFirst) {
             },
             [&](int file, uint64_t offset, const std::string& bytes) {
                 EXPECT_TRUE(ranks.is_first());
-                EXPECT_LE(bytes.size(), size_t{2} << 20); // so little is on its way
+                EXPECT_LE(bytes.size(), size_t{2} << 20); // the most that is in transit
                 EXPECT_EQ(offset, files[file].size());
                 files[file] += bytes;
             });

@@ -1,4 +1,4 @@
-// What the references tell of each row, against the definition of a logsumexp.
+// The statistics that the references give for each row, against the definition of a logsumexp.
 #include "src/contracts/row_statistics.h"
 
 #include <gtest/gtest.h>
@@ -21,13 +21,13 @@ std::vector<float> logsumexps_of(const AttentionCase& test) {
     return list;
 }
 
-// A row by its definition, and how far from that it may be.
+// A row by its definition, and the largest allowed error.
 struct Exact {
     long double logsumexp = -HUGE_VALL;
     double bound = 0;
 };
 
-// Of a query of the first head, and the keys that it sees.
+// The row of a query of the first head, and its visible keys.
 Exact exact_row(const AttentionCase& test, int64_t query) {
     const Problem& problem = test.problem;
     const int64_t dim = problem.dim;
@@ -35,7 +35,7 @@ Exact exact_row(const AttentionCase& test, int64_t query) {
     const float* const k = test.qkv.data() + problem.queries * dim;
     const long double root = std::sqrt(static_cast<long double>(dim));
     std::vector<long double> scores;
-    double products = 0; // the largest sum of their magnitudes
+    double products = 0; // the largest sum of magnitudes
     for (int64_t key = 0; key < visible_keys(problem.mask, problem.queries, problem.keys, query); ++key) {
         double sum = 0;
         double magnitudes = 0;
@@ -55,8 +55,8 @@ Exact exact_row(const AttentionCase& test, int64_t query) {
         for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
         return double{most};
     };
-    // Of f32: a score's chains and c. Of fixed: what its header says, of fixed16 a coarser unit for the score, and for
-    // its weights. Then the weights and their sums.
+    // f32: a score's chains and c. fixed: the errors that its header states; fixed16: a coarser unit for the score and
+    // for the weights. Then the weights and their sums.
     const double unit = digit_unit_of(*test.contract);
     const double of_digits =
         (1.25 * static_cast<double>(dim) + 1) *
@@ -97,7 +97,7 @@ TEST_P(StatisticsOf, ARowGiveItsLogsumexp) {
             }
         }
     std::printf("largest error: %.3f of what it may be\n", largest);
-    EXPECT_GT(largest, 0.01); // a bound that says something
+    EXPECT_GT(largest, 0.01); // the bound is meaningful
 }
 
 TEST(WhyNoStatistics, IsThatTheOperationHasNone) {

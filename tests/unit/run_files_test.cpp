@@ -59,12 +59,12 @@ TEST_F(FilesOfARun, HaveAPipeAsOneInput) {
     EXPECT_EQ(input("pipe").code, ExitCode::usage);
 }
 
-// A new file may get the inode of one that is gone.
+// A new file may get the inode of a removed one.
 TEST_F(FilesOfARun, AreKnownByNameOnceTheyAreReplaced) {
     write_file(folder_ / "old.out", "old");
     files_.add_input(folder_ / "b.in");
     files_.add_output(folder_ / "old.out");
-    fs::rename(folder_ / "old.out", folder_ / "inode.out"); // stands for a new file with that inode
+    fs::rename(folder_ / "old.out", folder_ / "inode.out"); // simulates a new file with that inode
     fs::rename(folder_ / "b.in", folder_ / "inode too.out");
     EXPECT_EQ(output("inode.out"), Failure{});
     EXPECT_EQ(output("inode too.out"), Failure{});

@@ -47,7 +47,7 @@ protected:
         captured();
     }
 
-    // One that leaves everything as it was.
+    // The failure of a run that changes nothing.
     Failure failure(int count) {
         write_file(folder_ / "a.out", kOld);
         const Failure failed = failure_of([&] { run(count); });
@@ -140,7 +140,7 @@ TEST_F(RunOnRanks, ReportsOnAllOfThem) {
     EXPECT_EQ(test::json_values(report, "output_crc32"), std::vector{crc(bytes_of(whole.expected))});
     EXPECT_EQ(test::json_values(report, "lse_crc32"), std::vector{crc(read_file(folder_ / "lse"))});
     EXPECT_EQ(number("write_bytes"), 2 * 300 * (8 + 1) * 4);
-    // Of the whole first, then of each rank: threads share their memory.
+    // The whole first, then each rank: threads share their memory.
     const std::vector<double> flops = numbers("flop");
     ASSERT_EQ(flops.size(), 1U + 3);
     EXPECT_EQ(flops[0], whole.problem.flops());
@@ -168,8 +168,8 @@ TEST_F(RunOnRanks, AFlawIsNamedAsByOne) {
     };
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     const int64_t batch = problem.batch_input_rows();
-    // A NaN of the first, the last and both ranks; one behind a batch that reaches too far, by numbers that different
-    // ranks read; and before one.
+    // A NaN on the first, the last and both ranks; a NaN after a batch that is out of range because of numbers that
+    // different ranks read; and a NaN before such a batch.
     const std::vector<std::vector<Change>> spoiled = {
         {{0, kNan}},
         {{3 * batch - 1, kNan}},

@@ -72,7 +72,7 @@ TEST(CaseShares, HaveEveryOutputRowOnceAndEachAtItsPlace) {
             }
 }
 
-// One row after the other gives the same places as all at once.
+// Asking for one row after another gives the same places as asking for all at once.
 TEST(CaseShares, StretchesDoNotDependOnHowRowsAreAskedFor) {
     const Problem problem = problem_of(2, 6, 2, {300, 555}, Mask::causal);
     for (const QueryRows& rows : divide(problem, 5))
@@ -103,7 +103,7 @@ TEST(CaseShares, OfGradientsAreWholeGroupsOfHeads) {
     const Problem problem = problem_of(1, 6, 3, {1000, 1000}, Mask::causal, kBackward);
     std::vector<int64_t> rows;
     for (const QueryRows& share : divide(problem, 4)) rows.push_back(share.end - share.first);
-    EXPECT_EQ(rows, (std::vector<int64_t>{2000, 2000, 0, 2000})); // one has none
+    EXPECT_EQ(rows, (std::vector<int64_t>{2000, 2000, 0, 2000})); // one share is empty
 }
 
 TEST(CaseShares, OfGradientsAreWholeHeadsWhereThereAreEnough) {
@@ -117,7 +117,7 @@ TEST(CaseShares, OfGradientsAreWholeHeadsWhereThereAreEnough) {
         for (const CasePart& part : parts) EXPECT_EQ(part.problem.operation, &kBackward);
 }
 
-// In products of matrices, of which one share makes seven.
+// The largest cost of a share, in matrix products; an undivided share does seven.
 double longest_gradients(const Problem& problem, int shares) {
     double longest = 0;
     for (const std::vector<CasePart>& parts : divide_into_parts(problem, shares, Gradients::cut)) {
@@ -129,7 +129,7 @@ double longest_gradients(const Problem& problem, int shares) {
                 cost += 5 * pairs(own);
             else if (own.operation == &kBackward)
                 cost += 7 * pairs(own);
-            else { // forward of the rows that see the block
+            else { // forward for the rows that see the block
                 Problem rows = own.of_operation(kForward);
                 rows.block_keys = 0;
                 const int64_t unseeing = own.first_key + own.queries - own.keys;
@@ -156,13 +156,13 @@ TEST(CaseShares, OfGradientsOfOneHeadTakeAsLongAsTheHeaderSays) {
     EXPECT_NEAR(longest_gradients(plain, 64), 2.1, 0.05);
     const Problem grouped = problem_of(1, 4, 1, {65536, 65536}, Mask::none, kBackward);
     EXPECT_NEAR(longest_gradients(grouped, 5), 3.33, 0.05);
-    // Under the mask who has later keys has fewer rows.
+    // With the mask a share with later keys has fewer rows.
     const Problem causal = problem_of(1, 1, 1, {65536, 65536}, Mask::causal, kBackward);
     EXPECT_LT(longest_gradients(causal, 5), 3.3);
     EXPECT_LT(longest_gradients(causal, 64), 2.1);
 }
 
-// A part is computed by the reference as if there were nothing else.
+// The reference computes each part as if nothing else existed.
 TEST(CaseShares, HaveTheBytesOfTheWhole) {
     for (const Contract* contract : contracts())
         for (Problem problem : problems()) {

@@ -42,17 +42,17 @@ TEST(SlotPlanTest, CountsTheStatisticsOfRows) {
     EngineOptions options;
     options.copies = Copies::linear;
     options.chunk_batches = 1 << 30;
-    const Problem small{1 << 30, 1, 1}; // 16 bytes a batch, or 28
+    const Problem small{1 << 30, 1, 1}; // 16 bytes per batch, or 28
     EXPECT_EQ(plan_slots(small, options).batches, (256 << 20) / 16);
     options.statistics = true;
     EXPECT_EQ(plan_slots(small, options).batches, (256 << 20) / 28);
-    const Problem fitting{1, 1 << 17, 128}; // but for them just the size of a slot
+    const Problem fitting{1, 1 << 17, 128}; // without them just the size of a slot
     EngineOptions asking;
     asking.statistics = true;
     EXPECT_EQ(plan_queries(fitting, asking, 1), filling_rows(fitting));
 }
 
-// As they are stored.
+// Rows count by their stored size.
 TEST(SlotPlanTest, CountsRowsOfNarrowElements) {
     Problem problem{1 << 30, 100, 129};
     problem.element = Element::bf16;
@@ -91,7 +91,7 @@ TEST(SlotPlanTest, ObeysAnExplicitSliceOfASingleBatch) {
     EXPECT_EQ(plan_queries({9, 5000, 20}, options, 2), 5000) << "only single batches are split";
 }
 
-// Where rows of keys are given, they have blocks too, and may be the more.
+// Where the output has rows of keys, keys have blocks too, possibly more than queries.
 TEST(SlotPlanTest, CountsTheBlocksOfTheLargestGrid) {
     Problem problem{1 << 20, 5, 8};
     problem.keys = 1001;
@@ -114,7 +114,7 @@ TEST(SlotPlanTest, CountsTheBlocksOfTheLargestGrid) {
     }
 }
 
-// The rows of a slice are complete in the output only where there is one head.
+// A slice's rows are contiguous in the output only where there is one head.
 TEST(SlotPlanTest, SplitsNoBatchOfSeveralHeads) {
     Problem problem{1, 300000, 64};
     EXPECT_LT(plan_queries(problem, {}, 1), problem.queries);

@@ -1,4 +1,4 @@
-// The keys of few rows: every segment is in the share of one block, and the block is found; every key is in one part.
+// Division of few rows' keys: every segment is in one block's share, and leads to it; every key is in one part.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ TEST(SplitWork, AUnitHasSegmentsInTwoBlocksAtMost) {
             }
 }
 
-// Products of segments and blocks pass 2^32.
+// The product of segments and blocks exceeds 2^32.
 TEST(SplitWork, TakesManySegments) {
     const Shares shares{int64_t{1} << 40, 396};
     for (const int64_t block : {0, 1, 200, 395}) {

@@ -20,7 +20,7 @@ TEST(StagingPlan, KeepsALargeFileInFewBuffers) {
     }
 }
 
-// With 12 bytes beside each row, of one float, a part has a quarter of the rows.
+// With 12 bytes beside each row of one float, a part has a quarter of the rows.
 TEST(StagingPlan, HasRoomForWhatComesWithOutputRows) {
     const Problem problem{1 << 24, 1, 1};
     const StagingPlan plan = plan_staging(problem, true, true, {}, 12);

@@ -22,7 +22,7 @@ Findings marked(const StagedPiece& staged) {
 
 std::exception_ptr unreadable() { return std::make_exception_ptr(std::runtime_error("unreadable")); }
 
-// The next piece, which can be had at once.
+// The next piece, which must be available at once.
 StagedPiece take_now(StagingRing& ring) { return ring.take().value(); }
 
 void expect_piece(const std::optional<StagedPiece>& staged, int of, int64_t piece) {
@@ -53,7 +53,7 @@ TEST(StagingRing, GivesOutNoMorePiecesThanThereAreBuffers) {
     }
 }
 
-// Cases of any number of pieces, none too.
+// Cases of any number of pieces, also without any.
 TEST(StagingRing, GivesEveryPieceOnceAndInOrder) {
     constexpr std::array<int64_t, 6> kPieces = {1000, 1, 0, 2, 997, 0};
     StagingRing ring(3);
@@ -103,7 +103,7 @@ TEST(StagingRing, APieceThatFailedIsNoticedInItsTurnAndEndsItsCase) {
     const StagedPiece first = take_now(ring);
     const StagedPiece second = take_now(ring);
     ring.failed(second, unreadable());
-    expect_piece(ring.take(), 1, 0); // what follows of that case is not needed
+    expect_piece(ring.take(), 1, 0); // the rest of that case is not needed
     ring.filled(first, marked(first));
     EXPECT_FALSE(ring.wait_filled(0)->error);
     ring.release(first);

@@ -17,7 +17,7 @@ using Values = std::function<Doubles(const Doubles&)>;
 
 Doubles wide(const Floats& x) { return {x.begin(), x.end()}; }
 
-// The largest difference, in units of the largest number.
+// The largest difference, relative to the largest number.
 double error(const Doubles& exact, const Floats& got) {
     EXPECT_EQ(exact.size(), got.size());
     double most = 0;
@@ -58,7 +58,7 @@ protected:
     Floats drawn(size_t count) { return draw.numbers(count); }
 };
 
-// An element (index, term) of a factor.
+// Addresses element (index, term) of a factor.
 struct Strides {
     const Floats& at;
     size_t index, term;
@@ -127,7 +127,7 @@ TEST_F(StepAccuracy, Norm) {
 TEST_F(StepAccuracy, Swiglu) {
     const size_t rows = 3, hidden = 50;
     Floats gate_up = drawn(rows * 2 * hidden);
-    for (size_t i = 0; i < gate_up.size(); i += 5) gate_up[i] *= 12; // to 36, where a sigmoid is far below 1
+    for (size_t i = 0; i < gate_up.size(); i += 5) gate_up[i] *= 12; // up to 36, where a sigmoid is far below 1
     const Floats dh = drawn(rows * hidden);
     const Values exact = [&](const Doubles& of) {
         Doubles all;
@@ -214,7 +214,7 @@ TEST_F(StepAccuracy, Rotate) {
     machine->rotate(qkv.data(), table.data(), 2, 3, model, false);
     Doubles exact = wide(before);
     for (size_t i = 0; i < exact.size(); i += 2) {
-        if (i % 24 >= 16) continue; // v stays
+        if (i % 24 >= 16) continue; // v is unchanged
         const double angle = static_cast<double>(i / 24 % 3) * (i % 4 == 0 ? 1 : 0.01);
         const double x = exact[i], y = exact[i + 1];
         exact[i] = x * std::cos(angle) - y * std::sin(angle);
@@ -252,7 +252,7 @@ TEST_F(StepAccuracy, AdamwAndClip) {
     EXPECT_NEAR(squares_sum(sums.data(), 3), squares, 2e-7 * squares);
 }
 
-// ---- Orders, by numbers that show where sums begin and end: 2^24 + 1 is 2^24
+// ---- Orders of sums, shown by numbers: 2^24 + 1 is 2^24
 
 float k_sum_of(const Floats& x) {
     return k_sum(static_cast<int64_t>(x.size()),
@@ -266,9 +266,9 @@ TEST(StepOrders, ChainsAndLeavesOfKSum) {
     EXPECT_EQ(k_sum_of(x), 0x1p24f);
     std::fill(&x[32], &x[64], 1.0f); // the second chain
     EXPECT_EQ(k_sum_of(x), 0x1p24f + 32);
-    for (size_t k = 64; k < 1024; k += 32) x[k] = 1; // chains that are lost
+    for (size_t k = 64; k < 1024; k += 32) x[k] = 1; // lost chains
     EXPECT_EQ(k_sum_of(x), 0x1p24f + 32);
-    for (size_t k = 1024; k < 2048; k += 32) x[k] = 1; // a leaf that is not
+    for (size_t k = 1024; k < 2048; k += 32) x[k] = 1; // a leaf that is not lost
     EXPECT_EQ(k_sum_of(x), 0x1p24f + 64);
     EXPECT_EQ(bits_of(k_sum_of({-0.0f})), 0u);
 }

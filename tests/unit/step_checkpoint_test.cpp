@@ -21,7 +21,7 @@ using Arrays = std::array<std::vector<float>, 3>; // parameters, m and v
 Arrays numbered(const Parameters& parameters) {
     Arrays arrays;
     for (size_t array = 0; array < arrays.size(); ++array) {
-        arrays[array].resize(parameters.floats); // what is between two tensors is not stored, and stays 0
+        arrays[array].resize(parameters.floats); // gaps between tensors are not stored, and stay 0
         for (const Parameter& tensor : parameters.list)
             for (size_t i = tensor.first; i < tensor.first + tensor.count(); ++i)
                 arrays[array][i] = static_cast<float>(4 * i + array);
@@ -59,7 +59,7 @@ protected:
         test::write_file(path_, test::bytes_of(&length, 1) + header + numbers_);
     }
 
-    // What reading says of these bytes, without the name of the file.
+    // The refusal of these bytes, without the file's name.
     std::string refused(const std::string& bytes) {
         test::write_file(path_, bytes);
         const Failure failure = failure_of([&] { read(); });
@@ -116,7 +116,7 @@ TEST_F(StepCheckpoint, RefusesEveryCutAndEveryFlippedByteOfTheNumbers) {
     }
 }
 
-// A flipped bit of a digit may also make a checkpoint of another run.
+// A flipped bit in a digit may also make the checkpoint of another run.
 TEST_F(StepCheckpoint, RefusesFlippedBytesOfTheHeader) {
     const size_t end = 8 + header_.find_last_not_of(' ') + 1;
     for (size_t at = 0; at < end; at += test::soaks() ? 1 : 17) {

@@ -1,4 +1,4 @@
-// Every machine of a training step has the reference's bytes, and the reference has those that it always had.
+// Every machine of a training step has the reference's bytes, and the reference's bytes never change.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -13,7 +13,7 @@
 namespace hw4::step {
 namespace {
 
-// Between them: chains, leaves and segments that are whole and that are not, sequences that make no whole tree.
+// Together they have full and partial chains, leaves and segments, and sequences that do not fill a tree.
 const Shape kShapes[] = {{1, 1, 1, 5, 1, 2},       {3, 1, 7, 257, 2, 6},    {1, 33, 33, 5, 1, 32},
                          {1, 100, 1000, 7, 3, 16}, {2, 31, 1025, 13, 2, 4}, {5, 64, 40, 100, 1, 8},
                          {1, 3, 3000, 7, 1, 2},    {1, 3, 20, 2000, 1, 2},  {3, 33, 129, 13, 1, 2}};
@@ -35,7 +35,7 @@ TEST_P(EachOperation, HasTheReferencesBytes) {
         }
 }
 
-// Files of parameters depend on them.
+// Files of parameters depend on these bytes.
 TEST_P(EachOperation, HasTheseBytesForever) {
     const std::map<std::string, std::pair<uLong, uLong>> crcs = {
         {"embed", {0x6c22302c, 0xdb179f22}},          {"embed_back", {0x7479bb6c, 0x388799aa}},
@@ -57,7 +57,7 @@ TEST_P(EachOperation, HasTheseBytesForever) {
 INSTANTIATE_TEST_SUITE_P(Step, EachOperation, testing::ValuesIn(kStepOperations),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// The same sequences as micro-batches of 2^n, their subtrees joined by Machine::add.
+// The same sequences in micro-batches of 2^n, whose subtrees Machine::add joins.
 class MicroBatches : public testing::TestWithParam<int64_t> {
 protected:
     const int64_t all = GetParam(), context = 33, inputs = 9, outputs = 11;
@@ -69,7 +69,7 @@ protected:
     const Floats factors = draw.numbers(rows);
     const Tokens tokens = drawn_tokens({all, context, inputs, outputs, 1, 2});
 
-    // Gradients of every kind from sequence `first` on.
+    // All gradients, from sequence `first` on.
     Floats gradients(int64_t first, int64_t count) {
         const int64_t at = first * context;
         Floats sums(static_cast<size_t>(2 * outputs * inputs + inputs));

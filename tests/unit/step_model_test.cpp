@@ -40,7 +40,7 @@ TEST(StepModel, TensorsBeginAtSegmentsOneAfterTheOther) {
 
 TEST(StepSchedule, RisesForATenthAndFallsToATenth) {
     Configuration settings;
-    settings.steps = 45; // of which 4 rise
+    settings.steps = 45; // 4 of them in the warm-up
     settings.learning_rate = 0.5;
     EXPECT_EQ(learning_rate_of(settings, 1), 0.125);
     EXPECT_EQ(learning_rate_of(settings, 4), 0.5);

@@ -52,7 +52,7 @@ protected:
 TEST_F(StepTokens, AreTheSameInEveryForm) {
     const TokenFile plain = read(stored<uint16_t>(kTokens));
     ASSERT_EQ(plain.count(), 8);
-    const Tokens sequence = plain.sequences(settings_, 0, 0, 1); // there is only one
+    const Tokens sequence = plain.sequences(settings_, 0, 0, 1); // the only sequence
     EXPECT_EQ(sequence.inputs, (std::vector<int32_t>{1, 0, 3, 10, 7, 2, 9}));
     EXPECT_EQ(sequence.targets, (std::vector<int32_t>{0, 3, 10, 7, 2, 9, 8}));
     const TokenFile others[] = {read(stored<uint32_t>(kTokens), 32),
@@ -65,7 +65,7 @@ TEST_F(StepTokens, AreTheSameInEveryForm) {
 }
 
 TEST_F(StepTokens, ComeThroughAPipeToTheLast) {
-    const std::string bytes((size_t{40} << 20) + 2, '\0'); // longer than what is read at a time, and twice that
+    const std::string bytes((size_t{40} << 20) + 2, '\0'); // longer than one read, and than two
     const std::string pipe = folder_ / "pipe";
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
     std::thread writer([&] { test::write_file(pipe, bytes); });
@@ -100,7 +100,7 @@ TEST_F(StepTokens, SequencesBeginAnywhereAndOnlyThere) {
     for (int64_t sequence = 0; sequence < 1000; ++sequence) starts.insert(start_of_sequence(1, sequence, 27, 7));
     EXPECT_EQ(starts.size(), 20u);
     EXPECT_EQ(*starts.begin(), 0);
-    EXPECT_EQ(*starts.rbegin(), 19); // tokens 19 to 25, and 26 after
+    EXPECT_EQ(*starts.rbegin(), 19); // tokens 19 to 25, and 26 as the next
     EXPECT_NE(start_of_sequence(1, 0, 1 << 30, 7), start_of_sequence(2, 0, 1 << 30, 7));
 }
 
@@ -112,7 +112,7 @@ TEST_F(StepTokens, ABatchIsTheSameInParts) {
     const Tokens rest = text.sequences(settings_, 3, 2, 3);
     parts.inputs.insert(parts.inputs.end(), rest.inputs.begin(), rest.inputs.end());
     EXPECT_EQ(parts.inputs, whole.inputs);
-    // The sequences of all steps are counted through.
+    // The sequences of all steps have consecutive numbers.
     EXPECT_EQ(text.sequences(settings_, 0, 17, 1).inputs, text.sequences(settings_, 3, 2, 1).inputs);
 }
 

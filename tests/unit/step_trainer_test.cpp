@@ -32,7 +32,7 @@ public:
         machine_->get(copy.data(), from, copy.size());
         return copy;
     }
-    // Losses, norms and all that three steps leave.
+    // Losses, norms and all results of three steps.
     std::vector<std::vector<float>> after_three_steps(std::vector<double>& said) {
         for (int64_t t = 1; t <= 3; ++t) {
             const StepResult result = test::take_step(trainer, t, batch(t), 5);
@@ -63,7 +63,7 @@ TEST(StepTrainer, GivesTheSameBytesForEveryMicroBatchAndMachine) {
     std::vector<double> said_by_cpu;
     EXPECT_EQ(SmallRun(2, make_cpu(2)).after_three_steps(said_by_cpu), expected);
     EXPECT_EQ(said_by_cpu, said);
-    EXPECT_NEAR(said[0], std::log(11.0), 1); // a model that knows nothing yet
+    EXPECT_NEAR(said[0], std::log(11.0), 1); // an untrained model
 }
 
 // Two ranks, each with its aligned block of 4 of the 5 sequences, then one addition.
@@ -79,7 +79,7 @@ TEST(StepTrainer, JoinsTheRootsOfBlocksToThatOfTheBatch) {
     EXPECT_EQ(losses, whole.losses);
 }
 
-// Each tensor by itself: a step along its gradient changes the loss by the gradient's norm for each unit of length.
+// Each tensor alone: a step along its gradient changes the loss by the gradient's norm per unit of length.
 TEST(StepTrainer, GradientsAreTheSlopesOfTheLoss) {
     SmallRun run(8);
     const std::vector<float> weights = run.copy_of(run.trainer.weights());

@@ -11,7 +11,7 @@
 namespace hw4::step {
 namespace {
 
-// From the authors' kat_vectors (Random123).
+// Values from the authors' kat_vectors (Random123).
 TEST(Philox, GivesTheKnownAnswers) {
     EXPECT_EQ(philox({0, 0, 0, 0}, 0), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
     EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, ~uint64_t{0}),
@@ -58,7 +58,7 @@ TEST(StepWeights, AreNormalWithTheDeviationOfTheirOwnMatrix) {
 }
 
 TEST(StepWeights, AreTheSameInPieces) {
-    const Parameter parameter = matrix(37, 41, 1, Initial::scaled); // an odd number of them
+    const Parameter parameter = matrix(37, 41, 1, Initial::scaled); // an odd number of weights
     const std::vector<float> whole = drawn(parameter);
     std::vector<float> pieces(whole.size());
     for (size_t first = 0; first < pieces.size(); first += 100)

@@ -1,4 +1,4 @@
-// Cases whose numbers are stored as bf16 or fp16, from file to file.
+// Cases with numbers stored as bf16 or fp16, from file to file.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -36,7 +36,7 @@ protected:
         return made;
     }
 
-    // Values that the element has.
+    // Values that the element can represent.
     static std::vector<float> values_of(const Problem& of) {
         std::vector<float> values(of.floats_in(of.input_rows()));
         fill_case_values({of, CaseKind::uniform, 8}, 0, values.size(), values.data());
@@ -67,7 +67,7 @@ protected:
         return report;
     }
 
-    // To a.out and a.lse.
+    // Writes a.out and a.lse.
     void pass(const test::Cut& cut, test::Leaves leaves) {
         CaseReader input(folder_ / "a.in");
         OutputFile output(folder_ / "a.out", interrupts_);
@@ -110,7 +110,7 @@ TEST_P(StoredElement, IsWidenedWhenReadAndRoundedWhenWritten) {
     }
 }
 
-// An engine that gives what it is given: rows reach it, and leave it, as they are in the files, wherever they are cut.
+// An engine returns its input: rows reach it, and leave it, as they are in the files, wherever they are cut.
 TEST_P(StoredElement, ReachesAnEngineAndTheFileAsItIs) {
     for (const int64_t dim : {1, 3, 33, 64, 5000}) {
         Problem of = problem(12, dim == 5000 ? 2 : 50, dim);
@@ -120,7 +120,7 @@ TEST_P(StoredElement, ReachesAnEngineAndTheFileAsItIs) {
         write_case(of, values);
         const std::string given = stored(of.element, values);
         std::string wanted;
-        for (int64_t batch = 0; batch < of.batches; ++batch) // Q
+        for (int64_t batch = 0; batch < of.batches; ++batch) // the rows of Q
             wanted += given.substr(static_cast<size_t>(batch * of.batch_input_rows()) * of.stored_row_bytes(),
                                    static_cast<size_t>(of.batch_output_rows()) * of.stored_row_bytes());
         std::vector<RowStatistics> rows;
@@ -138,7 +138,7 @@ TEST_P(StoredElement, ReachesAnEngineAndTheFileAsItIs) {
     }
 }
 
-// What an engine has stored, which nobody looks at after it: the last number of what is fetched is infinite.
+// The last number that it fetches is infinite. The pipeline must notice this in the engine's stored output.
 class InfiniteEngine : public test::PassingEngine {
 public:
     InfiniteEngine(const EngineRequest& request, const test::Cut& cut)

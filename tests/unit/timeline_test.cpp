@@ -9,7 +9,7 @@ namespace {
 
 TEST(Timeline, ABusyStageCountsOnceHoweverManyWorkInIt) {
     const TimelineSummary summary = summarise({{0, Stage::read, 0.0, 2.0, 100},
-                                               {0, Stage::read, 0.5, 1.0, 0}, // within the first
+                                               {0, Stage::read, 0.5, 1.0, 0}, // inside the first
                                                {1, Stage::read, 1.0, 3.0, 50},
                                                {2, Stage::write, 2.0, 4.0, 7},
                                                {3, Stage::kernel, 6.0, 7.0, 0}});

@@ -1,4 +1,4 @@
-// On both sides of the size from which its memory begins at the boundaries of large pages.
+// Tests both sides of the size from which the memory is aligned to large pages.
 #include "src/base/untouched_vector.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// V with another number of columns than Q and K, under f32's reference and every CPU kernel: O's columns do not know of
-// one another, so some of them at a time are a problem with one number of columns.
+// V with another number of columns than Q and K, in f32's reference and every CPU kernel: O's columns are independent,
+// so a group of them is a problem with one number of columns.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ protected:
     }
 };
 
-// As in memory: zeros behind the columns that exist.
+// The layout in memory: zeros behind the existing columns.
 CausalCase padded_case(const Problem& problem, const Distribution& values) {
     CausalCase test(problem, values);
     int64_t row = 0;
@@ -30,7 +30,7 @@ CausalCase padded_case(const Problem& problem, const Distribution& values) {
     return test;
 }
 
-// The same with so many columns of V from one on, none behind the last.
+// The same case with some columns of V, from `first` on; zeros behind the last.
 CausalCase with_some_columns(CausalCase& whole, int64_t first) {
     const int64_t d = whole.problem.key_dim();
     CausalCase some(whole.problem.of_columns(d, d), CaseKind::uniform);

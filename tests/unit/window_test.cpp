@@ -1,4 +1,4 @@
-// Windows, of f32's reference and of every CPU kernel.
+// Windows in f32's reference and in every CPU kernel.
 #include "tests/support/window.h"
 
 #include <cmath>
@@ -30,8 +30,8 @@ TEST(WindowRule, CountsThePairsThatItLeaves) {
             }
 }
 
-// A batch's window counts from its own last key. Keys before it, and what follows the batch's keys, are not read, from
-// a segment away on.
+// A batch's window counts back from its own last key. Keys before the window, and rows beyond the batch's keys, are not
+// read, apart from the segment that the window begins or ends in.
 TEST(WindowRule, CountsFromTheEndOfEachLength) {
     constexpr int64_t kKeys = 400;
     constexpr int32_t kLengths[] = {400, 1, 65, 333};

@@ -35,10 +35,10 @@ TEST(Problem, OfTheBackwardPassHasItsOwnRows) {
     EXPECT_EQ(problem.flops(), 10.0 * 12 * 5 * 7 * 2);
 }
 
-// Every row of the file is in one place of one operand, and in the file's order.
+// Every row of the file is at one place of one operand, in the file's order.
 TEST(Operands, LieAsInTheFile) {
     const Problem problem = grouped();
-    constexpr size_t kRow = 6; // apart, with d = 2
+    constexpr size_t kRow = 6; // with padding, d = 2
     std::vector<float> memory(static_cast<size_t>(problem.input_rows()) * kRow);
     float row = 0;
     for (int64_t batch = 0; batch < problem.batches; ++batch)
