@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the tests of one Python module, or a share of them, for tests/run, which may have to end it.
+"""Runs the tests of one Python module, or a share of them, for tests/run, which may have to stop the process.
 
     python3 tests/run_module.py MODULE RECORD [--share I/N] [--only PATTERN...] [--without PATTERN...]
 
-RECORD gets a line of JSON for everything that happens, [what, test, more], as soon as it does: of a module that never
-comes to its end too, it is known how far it came. Patterns are a shell's, for the tests' whole names. A share is every
-N-th test in the order of the names; what a class or a module makes for all of its tests is made for each share.
+RECORD gets a line of JSON for every event, [what, test, more], immediately: it shows how far even an unfinished module
+came. Patterns are shell patterns for the tests' full names. A share is every N-th test in the order of the names; each
+share creates what a class or a module shares among its tests.
 """
 import argparse
 import faulthandler
@@ -47,7 +47,7 @@ class RecordingResult(unittest.TextTestResult):
             self.tell("skipped", name, reason)
 
     def all_in(self, name):
-        """The test, or where a class or a module was skipped as a whole, each of its tests."""
+        """The test, or each test of a class or a module that was skipped as a whole."""
         whole = re.fullmatch(r"setUp(?:Class|Module) \((.+)\)", name)
         return [test for test in self.tests if test.startswith(f"{whole[1]}.")] if whole else [name]
 

@@ -1,4 +1,4 @@
-"""What tests/run, tests/gpu-check and tests/mutants share."""
+"""Shared by tests/run, tests/gpu-check and tests/mutants."""
 import concurrent.futures
 import contextlib
 import os
@@ -28,13 +28,13 @@ def names_of_tests(program, *options, **more):
 
 
 def end_session(process):
-    """Ends a process that has a session of its own, with whatever it started."""
+    """Ends a process that has its own session, and everything that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 class Done(NamedTuple):
-    """A program that has ended."""
+    """The result of a program that has ended."""
     stdout: str
     ending: str  # in words; empty: with 0
     at_limit: bool = False
@@ -47,8 +47,8 @@ def end_after(process, grace):
 
 
 def run_limited(command, seconds, **more):
-    """Ends it after so many seconds, with all that it has started: by SIGALRM first, on which tests say where they are,
-    then by force. In a session of its own, so that nothing is left behind."""
+    """Ends the program and all that it started after this many seconds: first by SIGALRM, on which tests report where
+    they are, then by force. The program has its own session, so that nothing remains."""
     with subprocess.Popen(command, start_new_session=True, text=True, errors="replace", **more) as process:
         LIVE.add(process)
         if ENDING.is_set():  # end_all() may have missed it
@@ -66,7 +66,7 @@ def run_limited(command, seconds, **more):
 
 
 def end_all():
-    """On Ctrl-C, which is not theirs too."""
+    """For Ctrl-C, which does not reach the programs' own sessions."""
     ENDING.set()
     processes = list(LIVE)
     for process in processes:
@@ -77,7 +77,7 @@ def end_all():
 
 
 def completed(futures):
-    """Each when it is done. Wakes up in between, since a signal that another thread was given is heeded only then."""
+    """Yields each future when it is done. Wakes up regularly, to handle a signal that another thread received."""
     while futures:
         done, futures = concurrent.futures.wait(futures, timeout=1, return_when=concurrent.futures.FIRST_COMPLETED)
         yield from done

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cases whose Q, K, V and dO are arrays of NumPy, a file each: hw4 and seq give the bytes of the same case in one file.
+"""Cases whose Q, K, V and dO are NumPy arrays, one file each: hw4 and seq give the bytes of the same case in one file.
 
     python3 tests/program/arrays_test.py [-v] [TestClass[.test_name]]
 
@@ -24,7 +24,7 @@ setUpModule = cli_test.setUpModule
 
 
 def cut(data, B, parts):
-    """What each part's file has of data in which every batch has all parts, of so many bytes."""
+    """The content of each part's file, cut from data in which every batch has all parts, each of this many bytes."""
     files, at = [b""] * len(parts), 0
     for _ in range(B):
         for number, size in enumerate(parts):
@@ -36,7 +36,7 @@ def cut(data, B, parts):
 
 class ArraysTest(CliTest):
     def made(self, shape, *options, element="float32", axes=4):
-        """A case in one file, and the options that name its arrays."""
+        """The case in one file, and the options that name its arrays."""
         B, heads, kv_heads, N_q, N_k, d = shape
         case = generated_by("--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--seed",
                             "7", "--long", "--element", element, *options)
@@ -59,7 +59,7 @@ class ArraysTest(CliTest):
         return heads * N * d * ELEMENTS[element][1]
 
     def outputs_of(self, case, shape, element, axes=4):
-        """dQ, dK and dV as seq gives them in one file, each as an array."""
+        """dQ, dK and dV, each as an array, from seq's single output file."""
         names = ("dq", "dk", "dv")
         files = cut(by_seq(case), shape[0], [self.batch_bytes(shape, name, element) for name in names])
         return {name: npy_header(self.shape_of(shape, name, axes), ELEMENTS[element][0]) + data

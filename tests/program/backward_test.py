@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The gradients of attention, asked for by a case's header or by --backward: hw4 and seq from file to file.
+"""The gradients of attention, requested by a case's header or by --backward: hw4 and seq from file to file.
 
     python3 tests/program/backward_test.py [-v] [TestClass[.test_name]]
 
@@ -30,7 +30,7 @@ def made(shape, *more, kind="uniform"):
 
 
 def short(B, N, d):
-    """The same numbers under the course's header, which does not ask."""
+    """The same numbers under the course's header, which does not request gradients."""
     return generated_by("--shape", f"{B},{N},{d}", "--backward")
 
 

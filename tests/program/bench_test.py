@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hw4 bench from the outside: files, statuses, exit codes, going on, comparing.
+"""hw4 bench from the outside: files, statuses, exit codes, resuming, comparing.
 
     python3 tests/program/bench_test.py [-v] [TestClass[.test_name]]
 
@@ -31,7 +31,7 @@ def bench(*args, device="cpu", **more):
 
 
 def lab5_plot(path):
-    """What plotting code does with a file of lab5.py: (label, TFLOP/s) of each pass, and MB."""
+    """Reads a file of lab5.py as plotting code does: (label, TFLOP/s) of each pass, and MB."""
     with open(path, encoding="utf-8") as file:
         result = json.load(file)
     bars = [(name, result[name]["FLOPS(TFLOPs/s)"], result[name]["time(s)"]) for name in PASSES]
@@ -126,7 +126,7 @@ class FilesTest(BenchTest):
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Numbers, text, lists and dictionaries alone."""
+    """Tests that need only numbers, text, lists and dictionaries."""
 
     def find_class(self, module_name, global_name):
         raise pickle.UnpicklingError(f"{module_name}.{global_name}")
@@ -136,7 +136,7 @@ class MemoryTest(BenchTest):
     SWEEP = (*QUICK, "--impl", "naive,f32,fixed")
 
     def peaks(self):
-        """Of each pass that ran, by the names of the cell's implementation and of the pass."""
+        """The peak memory of each pass that ran, by implementation and pass."""
         return {(row["hw4"]["parameters"]["impl"], name): row["hw4"][name]["peak_bytes"]
                 for row in self.rows() for name in PASSES if row["hw4"][name]["status"] == "ok"}
 
@@ -234,7 +234,7 @@ class RatioTest(BenchTest):
 
 
 class NoGpuTest(BenchTest):
-    """What is for a GPU says in a line that there is none."""
+    """Without a GPU, whatever needs one says so in one line."""
 
     def test_exit_codes(self):
         hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The causal mask (src/problem/mask.h), asked for by a case's header or by --causal: hw4 and seq from file to file.
+"""The causal mask (src/problem/mask.h), requested by a case's header or by --causal: hw4 and seq from file to file.
 
     python3 tests/program/causal_test.py [-v] [TestClass[.test_name]]
 
@@ -30,7 +30,7 @@ def made(shape, kind="uniform"):
 
 
 def unmasked(case):
-    """The same case, asked for without a mask."""
+    """The same case without a mask in its header."""
     data = bytearray(case.read_bytes())
     struct.pack_into("<i", data, MASK_AT, 0)
     return bytes(data)

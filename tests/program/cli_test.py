@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""hw4, seq and testcases/generate from the outside: arguments, exit codes, messages, what happens to files.
+"""hw4, seq and testcases/generate from the outside: arguments, exit codes, messages, effects on files.
 
     python3 tests/program/cli_test.py [-v] [TestClass[.test_name]]
 
-HW4_BIN names the folder with the three programs (default: the repository's root). test_bad_NN_* are the 30 bad
-inputs of the project's reliability table, in its order.
+HW4_BIN names the folder with the three programs (default: the repository's root). test_bad_NN_* are the 30 bad inputs
+of the project's reliability table, in its order.
 """
 import array
 import contextlib
@@ -116,13 +116,13 @@ def wait_until(condition, what):
 
 
 def bytes_written(process):
-    """What a running process has given to write() and its kin so far."""
+    """The number of bytes that a running process has passed to write() and similar calls so far."""
     return int(re.search(r"^wchar: (\d+)$", Path(f"/proc/{process.pid}/io").read_text(), re.MULTILINE)[1])
 
 
 @functools.lru_cache(maxsize=None)
 def listed():
-    """What hw4 says of its contracts and kernels."""
+    """hw4's list of its contracts and kernels."""
     return json.loads(run("hw4", "--list-kernels", "--json").stdout)
 
 
@@ -131,29 +131,30 @@ def contract_names():
 
 
 def computes_like_seq(kernel):
-    """Of the CPU, where outputs are compared by a bound: on widened numbers, or by instructions of their own."""
+    """Whether a CPU kernel of a contract compared by a bound computes f32 on widened numbers, not by instructions of
+    its own."""
     return " on numbers rounded to " in next(one["idea"] for one in listed()["kernels"] if one["name"] == kernel)
 
 
 def contracts(device="cpu"):
-    """Whose outputs have the bytes of seq: those that promise it, and on the CPU those whose kernels here compute so."""
+    """The contracts with seq's bytes: all that promise bytes; on the CPU also where all kernels compute as seq does."""
     return [contract["name"] for contract in listed()["contracts"] if contract["compared"] == "bytes" or
             device == "cpu" and all(computes_like_seq(kernel) for kernel in kernels(device, contract["name"]))]
 
 
 def accuracy(contract):
-    """What small numbers come to within."""
+    """The tolerance for small numbers."""
     return {"fixed16": 1e-3, "bf16": 0.1, "fp16": 1e-2}.get(contract, 1e-5)
 
 
 def revisions():
-    """Of each contract's forward."""
+    """The revision of each contract's forward."""
     return {contract["name"]: next(computed["revision"] for computed in contract["computes"]
                                    if computed["operation"] == "forward") for contract in listed()["contracts"]}
 
 
 def kernels(device, contract="f32", operation="forward"):
-    """Those that can be used here. What a GPU kernel needs of the card is not known before there is a case."""
+    """The kernels that can be used here. What a GPU kernel needs of the card is unknown before there is a case."""
     wanted = (device, operation, contract, None)
     return [kernel["name"] for kernel in listed()["kernels"]
             if (kernel["device"], kernel["operation"], kernel["contract"], kernel["why_not_here"]) == wanted]
@@ -192,17 +193,17 @@ def spoiled(B, N, d, batch, matrix, row, column, value):
 
 
 def ramps(number, N, d):
-    """V of a batch: the number, and how far its row and its column are in theirs, modulo 8."""
+    """V of a batch, every element the sum of the batch's number, its row and its column, both modulo 8."""
     return b"".join(floats([number + row + column % 8 for column in range(d)]) for row in range(8)) * (N // 8)
 
 
 def mean_of_ramps(number, N, d):
-    """What comes out of ramps() where Q and K are zero and weigh every value the same: all sums are exact."""
+    """The output for ramps() where Q and K are zero and weigh every value the same: all sums are exact."""
     return floats([number + 3.5 + column % 8 for column in range(d)]) * N
 
 
 def write_zeros(path, B, N, d):
-    """A valid case of any size that takes no disk: a hole reads as zeros."""
+    """A valid case of any size that takes no disk space: a hole reads as zeros."""
     with open(path, "wb") as file:
         file.write(header(B, N, d))
         file.truncate(case_bytes(B, N, d))
@@ -210,7 +211,7 @@ def write_zeros(path, B, N, d):
 
 @functools.lru_cache(maxsize=None)
 def generated_by(*arguments):
-    """The case that generate makes of them."""
+    """The case that generate makes from these arguments."""
     path = WORK / "cases" / ("-".join(arguments).replace("--", "") + ".in")
     made = run("generate", *arguments, path)
     if made.returncode != OK:
@@ -224,7 +225,7 @@ def generated(B, N, d, kind="uniform", seed=1):
 
 @functools.lru_cache(maxsize=None)
 def by_seq(path, contract="f32"):
-    """What seq makes of a case."""
+    """seq's output for a case."""
     out = path.with_suffix(f".seq-{contract}")
     made = run("seq", "--contract", contract, path, out)
     if made.returncode != OK:
@@ -233,7 +234,7 @@ def by_seq(path, contract="f32"):
 
 
 def bad_files():
-    """name -> (content, what the message says); all of them are refused with BAD_DATA."""
+    """name -> (content, pattern of the message); all are refused with BAD_DATA."""
     good = counting(2, 4, 3)
     zipped = gzip.compress(good, mtime=0)
     wrong_crc = bytearray(zipped)
@@ -299,7 +300,7 @@ class CliTest(unittest.TestCase):
         return path
 
     def folder(self):
-        """Everything that is there, by name, but the content of cases only by size."""
+        """Everything in the folder by name; for cases only the size."""
         return {path.name: path.read_bytes() if path.is_file() and path.suffix == ".out" else path.lstat().st_size
                 for path in self.dir.iterdir() if not path.is_dir()}
 
@@ -318,7 +319,7 @@ class CliTest(unittest.TestCase):
         self.assertRegex(messages[0], wanted)
 
     def assert_refused(self, code, wanted, *args, names=None, **more):
-        """hw4 fails in one line, and nothing in the folder changes, with and without an earlier output."""
+        """hw4 fails in one line and changes nothing in the folder, with and without an earlier output."""
         for earlier_output in (True, False):
             with self.subTest(args=[str(a) for a in args], earlier_output=earlier_output):
                 with contextlib.suppress(FileNotFoundError):
@@ -336,7 +337,7 @@ class CliTest(unittest.TestCase):
         self.assert_refused(code, wanted, path, self.out, names=path)
 
     def assert_computes(self, path, *options, note=None, contract=None, **more):
-        """hw4 gives seq's bytes; note: whether the remark on the shape is due (None: either way)."""
+        """hw4 gives seq's bytes; note: whether the remark on the shape must appear (None: either way)."""
         done = hw4(*(("--contract", contract) if contract else ()), *options, path, self.out, **more)
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assert_same_bytes(self.out.read_bytes(), by_seq(path, contract or "f32"))
@@ -345,7 +346,7 @@ class CliTest(unittest.TestCase):
         return done
 
     def start(self, *args, **more):
-        """A running hw4 that is gone at the end of the test, whatever happens."""
+        """A running hw4, which is ended when the test ends, in any case."""
         more.setdefault("stdout", subprocess.DEVNULL)
         process = subprocess.Popen([PROGRAMS / "hw4", "--device", "cpu", *args], **more)
 
@@ -359,9 +360,8 @@ class CliTest(unittest.TestCase):
         return list(self.dir.glob("*.hw4-*.tmp"))
 
     def start_and_hold(self, path, *options, **more):
-        """hw4 held up after it has compared the file's size with the header and before it reads the data: its
-        remark on the shape finds stderr's pipe full. Returns the process and a function that lets it go on and
-        returns what it printed."""
+        """Stops hw4 between comparing the file's size with the header and reading the data: its remark on the shape
+        meets a full stderr pipe. Returns the process and a function that lets it continue and returns its output."""
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
         os.set_blocking(writer, False)
@@ -388,7 +388,7 @@ class CliTest(unittest.TestCase):
         return path
 
     def feed(self, path, chunks):
-        """Writes chunks to a FIFO from another thread; .cut is set when the reader went away before the end."""
+        """Writes chunks to a FIFO from another thread; sets .cut when the reader closes before the end."""
         def write():
             try:
                 with open(path, "wb", buffering=0) as file:
@@ -810,14 +810,14 @@ class ReportTest(CliTest):
 
 
 class ManyCasesTest(CliTest):
-    """Several pairs on the command line, or in a list."""
+    """Several pairs on the command line or in a list."""
 
     def case(self, name, content):
-        """INPUT and OUTPUT."""
+        """Returns INPUT and OUTPUT."""
         return self.file(content, f"{name}.in"), self.dir / f"{name}.out"
 
     def several(self):
-        """Of different shapes, the first large enough to be written in parts."""
+        """Pairs of different shapes, the first large enough to be written in parts."""
         shapes = ((30, 128, 33), (2, 3, 4), (5, 77, 9), (1, 1, 1), (3, 256, 64))
         return [self.case(name, generated(*shape).read_bytes()) for name, shape in zip("abcde", shapes)]
 
@@ -834,7 +834,7 @@ class ManyCasesTest(CliTest):
         return [line for line in done.stderr.splitlines() if NOTE not in line]
 
     def inputs_in(self, stdout):
-        """Those that standard output says are done."""
+        """The cases that standard output reports as done."""
         *lines, total = stdout.splitlines()
         self.assertRegex(total, r"\ATime: \d+\.\d{3} seconds\Z")
         fields = [line.split("\t") for line in lines]
@@ -854,7 +854,7 @@ class ManyCasesTest(CliTest):
                     self.assert_same_bytes(out.read_bytes(), by_seq(path, "fixed" if "fixed" in options else "f32"))
 
     def test_a_line_is_taken_when_it_is_there(self):
-        """The next one is written only when the result of this one was seen."""
+        """The test writes the next line only after it has seen the result of the one before."""
         pairs = self.several()
         process = self.start("--pairs", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
@@ -943,7 +943,7 @@ class ManyCasesTest(CliTest):
         self.assertEqual([case["input"] for case in json.loads(report.read_text())["cases"]], [str(pairs[0][0])])
 
     def test_interrupted(self):
-        """What is complete stays, of what is not nothing does."""
+        """hw4 keeps complete outputs and leaves nothing of incomplete ones."""
         first = self.case("a", counting(2, 3, 4))
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number.name):
@@ -975,7 +975,7 @@ class UsageTest(CliTest):
         self.assert_refused(USAGE, wanted, *options, self.source, self.out, device=None)
 
     def test_refusals(self):
-        """A kind of mistake each; CommandLine of the unit tests has the rest."""
+        """One mistake of each kind; CommandLine of the unit tests has the rest."""
         for wanted, *options in ((r"--threads '0': need a whole number from 1 to 1024", "--threads=0"),
                                  (r"'--bogus'", "--bogus"), (r"'--time=5'", "--time=5"), (r"'-x'", "-x"),
                                  (r"--device 'tpu': need auto, gpu or cpu", "--device", "tpu"),
@@ -1077,7 +1077,7 @@ class GenerateTest(CliTest):
             self.assertEqual(len(data), case_bytes(B, N, d))
 
     def test_rows_of_the_table(self):
-        """With and without what is not of the course's form, beside a copy of generate."""
+        """Rows with and without columns beyond the course's, in a table beside a copy of generate."""
         program = self.dir / "generate"
         shutil.copy(PROGRAMS / "generate", program)
         row, out = "x1\t2\t4\t3\tuniform\t7\t5\t-", self.dir / "case.in"

@@ -35,7 +35,7 @@ def bench(ranks, *args):
 
 @functools.lru_cache(maxsize=None)
 def rows(ranks):
-    """Of allreduce, by library and size."""
+    """The rows of allreduce, by library and size."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "r.json"
         done = bench(ranks, "allreduce", *QUICK, "--via", "mpi,ordered", "--sizes", ",".join(map(str, SIZES)), "--output",

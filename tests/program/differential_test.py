@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The differential fuzzer (fuzz/differential.cpp): a short run of it.
+"""A short run of the differential fuzzer (fuzz/differential.cpp).
 
     python3 tests/program/differential_test.py [-v]
 
@@ -24,7 +24,7 @@ def differential(*args):
 
 
 def kernels(device):
-    """name -> whether it runs here; of the contracts that promise bytes."""
+    """name -> whether the kernel runs here, for the contracts that promise bytes."""
     listed = json.loads(subprocess.run([HW4, "--list-kernels", "--json"], capture_output=True, check=True).stdout)
     by_bytes = [contract["name"] for contract in listed["contracts"] if contract["compared"] == "bytes"]
     return {kernel["name"]: kernel["why_not_here"] != "not on this processor" for kernel in listed["kernels"]
@@ -33,7 +33,7 @@ def kernels(device):
 
 class DifferentialTest(unittest.TestCase):
     def assert_every_kernel_agrees(self, device):
-        """One that this processor lacks is told as skipped."""
+        """The fuzzer reports a kernel that this processor lacks as skipped."""
         done = differential("--device", device, "--seconds", str(SECONDS), "--seed", "5")  # its first cases are small
         if done.returncode == NO_GPU:
             self.skipTest(done.stderr.strip())

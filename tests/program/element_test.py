@@ -28,14 +28,14 @@ def made(element, *options, shape=SHAPE, kind="uniform"):
 
 
 def widened(data, element):
-    """Stored numbers as Python's."""
+    """Converts stored numbers to Python's."""
     if element == "fp16":
         return list(struct.unpack(f"<{len(data) // 2}e", data))
     return [struct.unpack("<f", b"\0\0" + data[i:i + 2])[0] for i in range(0, len(data), 2)]
 
 
 def stored(number, element):
-    """Rounded to nearest even."""
+    """Rounds to nearest even."""
     if element == "fp16":
         return struct.pack("<e", number)
     bits, = struct.unpack("<I", struct.pack("<f", number))
@@ -97,7 +97,7 @@ class RefusedTest(CliTest):
                                npy_header((B, heads, N_q, d), "<f2") + by_seq(made("fp16")))
 
     def test_gradients_that_the_type_lacks(self):
-        """dV of the only key is the sum of dO's rows. Refused whatever the elements of the file are."""
+        """dV of the only key is the sum of dO's rows. Files of either element are refused on an overflow."""
         header = list(struct.unpack("<16i", made("fp16", "--backward", shape=(1, 1, 1, 4, 1, 1)).read_bytes()[:64]))
         for dO, code in ((15000.0, OK), (20000.0, BAD_DATA)):
             numbers = [0.0] * 6 + [dO] * 4

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Every call that can go wrong does, one at a time: the first open() of a run fails, in the next run the second, and so
-on until a run ends in which nothing was left to fail; the same for reading, writing, flushing, renaming and the others.
-Whatever fails, the run must end in the documented exit code and one line, with an old output as it was and no file that
-is not whole.
+"""Lets every call that can fail do so, one at a time: the first open() of a run, in the next run the second, and so on
+until a run ends without a fault; the same for reading, writing, flushing, renaming and the other calls. After any fault
+the run must end with the documented exit code and one line, keep an old output as it was and leave no incomplete file.
 
     python3 tests/program/fault_matrix_test.py [-v] [TestClass[.test_name]]
 
-HW4_SOAK=1 sweeps every way of running hw4, not only the first, and seq. HW4_BIN names the folder with the programs,
+HW4_SOAK=1 tests every way of running hw4 and seq, not only the first. HW4_BIN names the folder with the programs,
 HW4_BUILD the one with fault_shim.so.
 """
 import contextlib
@@ -30,8 +29,8 @@ INPUT, OUTPUT, TEMPORARY, DIRECTORY = "input", "output", "temporary", "directory
 
 
 class Row(NamedTuple):
-    """A kind of fault and what it does to a run: the exit code, or several where that is not known from the call alone;
-    then each of them is to be seen. By what the call is about, where that decides."""
+    """A kind of fault and its effect on a run: the exit code, or several where the call alone does not determine it;
+    then each of them must occur. A dictionary by what the call acts on, where that decides."""
     call: str
     how: Union[int, str]  # errno, or a word of fault_shim.cpp
     ends: Union[Tuple[int, ...], Dict[str, Tuple[int, ...]]]
@@ -136,7 +135,7 @@ def tearDownModule():
 
 @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
 class Matrix(cli_test.CliTest):
-    """How it is done; the classes after it have the tests."""
+    """The procedure; the classes below have the tests."""
     device = "cpu"
     shape = (20, 64, 32)
     rows = (*FILE_ROWS, *MEMORY_ROWS)
@@ -155,9 +154,9 @@ class Matrix(cli_test.CliTest):
         self.fired = cli_test.WORK / "fired"
 
     def sweep_calls(self, row, start, check, step=1, **names):
-        """Runs start(k) with the k-th call going wrong, for k = 1, 2 and so on until nothing went wrong in a run, however
-        it ended; the shim leaves a file where something did. check(done, fired) looks at each run. Returns the exit
-        codes of the runs with a fault."""
+        """Runs start(k) with the k-th call failing, for k = 1, 2 and so on until a run has no fault, however it ended;
+        the shim creates a file at a fault. check(done, fired) examines each run. Returns the exit codes of the runs
+        with a fault."""
         codes = []
         for number in itertools.count(1, step):
             self.fired.unlink(missing_ok=True)
@@ -221,7 +220,7 @@ class Matrix(cli_test.CliTest):
             self.check_lse(way, output)
 
     def check_lse(self, way, output):
-        """Whole where it is there, and there beside a new output."""
+        """The file with the logsumexps must be complete if it exists, and exist beside a new output."""
         lse = self.dir / "run.lse"
         if lse.exists():
             self.assert_same_bytes(lse.read_bytes(), lse_by_seq(generated(*self.shape), way.contract))
@@ -229,7 +228,7 @@ class Matrix(cli_test.CliTest):
             self.assertEqual(output, OLD_OUTPUT)
 
     def sweep(self, way, row):
-        """Every k until none is left; the exit codes that were seen."""
+        """Tries every k until no call is left; returns the exit codes that occurred."""
         if row.call == "malloc" and "--json" not in way.options:
             # Without a report the compute threads are the last to ask for memory, and there may be fewer of them.
             row = row._replace(ends=(OK, NO_MEMORY))
@@ -243,7 +242,7 @@ class Matrix(cli_test.CliTest):
         return codes
 
     def what_failed(self):
-        """What the call was about that went wrong."""
+        """What the failed call acted on."""
         text = self.fired.read_text()
         path = self.dir / text
         if text.startswith("pipe:") or path.name in ("case.in", "case.in.gz", "stdin"):
@@ -268,7 +267,7 @@ CALLS = {
 
 
 class Sweeps:
-    """Of the calls of the first way, and of those that read a pipe or gzip."""
+    """The calls of the first way, and of the ways that read a pipe or gzip."""
 
     def sweep_first_way(self, calls, stays=(False, True)):
         for row in self.rows:
@@ -316,7 +315,7 @@ class Names:
         self.sweep_all(LINK_WAY, {"open", "stat", "fstat"})
 
     def test_output_is_the_input(self):
-        """Whatever fails, the input stays what it is, by any of its names."""
+        """After any fault the input is unchanged under each of its names."""
         for output in ("case.in", "symlink", "hardlink"):
             self.sweep_onto(output)
 
@@ -346,7 +345,7 @@ class Names:
 
 class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
     def test_memory_for_gzip(self):
-        """zlib asks for memory twice, when it starts and in the midst of the stream: neither is the data's fault."""
+        """zlib asks for memory at its start and in the middle of the stream: neither failure is the data's fault."""
         row, asked = MEMORY_ROWS[0], []
         case = generated(2, 64, 32)  # little to compute
         self.file(gzip.compress(case.read_bytes(), 1), "case.in.gz")
@@ -359,8 +358,8 @@ class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
         self.assertGreaterEqual(sum(asked), 2, "does the shim see zlib ask?")
 
     def test_threads(self):
-        """Of the readers, the writers and those that compute there may be fewer than asked for, but of each kind one,
-        and the one that waits for signals."""
+        """There may be fewer readers, writers and compute threads than asked for, but at least one of each kind, and
+        the thread that waits for signals."""
         case = generated(40, 128, 32)  # enough for several threads of each kind
         self.file(case.read_bytes())
         for contract in cli_test.contracts():
@@ -389,7 +388,7 @@ class MatrixTest(Sweeps, MemorySweeps, Names, Matrix):
 
 
 class ManyCasesMatrixTest(Matrix):
-    """Of three cases in one run. One fault is one case's; only where memory or a thread is missing it may be all's."""
+    """Three cases in one run. One fault fails one case; only a lack of memory or threads may fail all."""
 
     def setUp(self):
         super().setUp()
@@ -401,7 +400,7 @@ class ManyCasesMatrixTest(Matrix):
         return [self.dir / f"{name}.out" for name in self.names]
 
     def sweep_cases(self, row, check, *options, step=1):
-        """check(code, messages, whole): which outputs are whole; the others are as they were."""
+        """check(code, messages, whole): which outputs are complete; the others are unchanged."""
         def start(number):
             for out in self.outputs():
                 out.write_bytes(OLD_OUTPUT)
@@ -449,12 +448,12 @@ class ManyCasesMatrixTest(Matrix):
 
 @unittest.skipUnless(SOAK, "takes minutes: make soak")
 class ManyChunksMatrixTest(Sweeps, MemorySweeps, Matrix):
-    """Buffers are filled again and slots computed again while something fails."""
+    """Buffers and slots are reused while something fails."""
     shape = (400, 128, 64)
 
 
 class StandardStreamsTest(Matrix):
-    """hw4 - -: what it writes cannot be taken back, so it is whole or the beginning of that."""
+    """hw4 - -: written output cannot be taken back, so it is complete or a beginning of the output."""
 
     def sweep_streams(self, row, form):
         def start(number):

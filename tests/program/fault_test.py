@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What goes wrong while hw4 runs: writing, memory, CUDA calls. Every fault must end in the documented exit
-code, without a hang, without a file that is not whole.
+"""Faults while hw4 runs: in writing, memory, CUDA calls. Every fault must end in the documented exit code, without a
+hang and without an incomplete file.
 
     python3 tests/program/fault_test.py [-v] [TestClass[.test_name]]
 
 HW4_BIN names the folder with the programs, HW4_BUILD the one with fault_shim.so (default: build in the repository).
-HW4_SOAK=1 makes more CUDA calls fail, and the large file ten times as large.
+HW4_SOAK=1 makes more CUDA calls fail and the large file ten times as large.
 """
 import contextlib
 import errno
@@ -27,7 +27,7 @@ PRELOAD_AND_SANITIZER = "a sanitizer must be the first library, so no other can 
 
 
 class Count:
-    """How many faults there were, and how many a run got over as it should."""
+    """Counts the faults, and how many of them a run survived as it should."""
     def __init__(self):
         self.injected = 0
         self.survived = 0
@@ -55,7 +55,7 @@ def tearDownModule():
 
 @functools.lru_cache(maxsize=None)
 def no_gpu():
-    """Why there is no GPU to test; empty where there is one."""
+    """The reason why no GPU can be tested; empty where there is one."""
     case = generated(1, 2, 2)
     done = hw4(case, "/dev/null", device="gpu")
     return done.stderr.splitlines()[-1] if done.returncode == NO_GPU else ""
@@ -63,7 +63,7 @@ def no_gpu():
 
 class FaultTest(cli_test.CliTest):
     def faulty(self, path, *options, **faults):
-        """hw4 with things going wrong in its system calls."""
+        """hw4 with faults in its system calls."""
         if not SHIM.exists():
             self.skipTest(f"{SHIM} is not there; make tests builds it")
         env = {"LD_PRELOAD": str(SHIM), **{name: str(value) for name, value in faults.items()}}
@@ -78,7 +78,7 @@ class FaultTest(cli_test.CliTest):
 
 @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)
 class StepTest(FaultTest):
-    """The order of hw4's calls, and what single ones do."""
+    """The order of hw4's calls, and the effects of single calls."""
 
     def setUp(self):
         super().setUp()
@@ -86,7 +86,7 @@ class StepTest(FaultTest):
         self.log = self.dir / "log"
 
     def calls(self, *names):
-        """Those of the last run, each with the last part of its file's name; that of a temporary file is TEMPORARY."""
+        """The calls of the last run, each with the last part of its file's name; TEMPORARY for a temporary file."""
         lines = [line.split(" ", 1) for line in self.log.read_text().splitlines()]
         return [(call, re.sub(r"\.hw4-\d+-\d+\.tmp$", " TEMPORARY", Path(file).name))
                 for call, file in lines if call in names]
@@ -105,7 +105,7 @@ class StepTest(FaultTest):
                           "close case.lse TEMPORARY", "rename case.lse TEMPORARY", "rename case.out TEMPORARY"])
 
     def test_new_file_is_ours_alone_until_it_has_the_old_ones_mode(self):
-        """And stays so where the file system has no modes."""
+        """It stays so where the file system has no modes."""
         self.out.write_bytes(OLD_OUTPUT)
         self.out.chmod(0o666)
         done = self.faulty(self.case, FAULT_CALL="fchmod", FAULT_AT=1, FAULT_HOW=errno.EPERM)
@@ -113,7 +113,7 @@ class StepTest(FaultTest):
         self.assertEqual(self.out.stat().st_mode & 0o777, 0o600)
 
     def test_file_that_cannot_be_replaced(self):
-        """A mount point, as a container has them, or another user's file in a sticky directory: nothing is lost."""
+        """The output is a mount point or another user's file in a sticky directory: no data is lost."""
         for error in (errno.EBUSY, errno.EPERM):
             with self.subTest(error=error), count.fault():
                 self.out.write_bytes(OLD_OUTPUT)
@@ -197,7 +197,7 @@ def failing_call(number, error):
 
 
 class CudaFaultTest(NeedsGpu, FaultTest):
-    """The k-th checked CUDA call fails, for every k of a run with several chunks, or a sample of them."""
+    """The k-th checked CUDA call fails, for every k of a run with several chunks, or for a sample of them."""
 
     def setUp(self):
         super().setUp()
@@ -211,7 +211,7 @@ class CudaFaultTest(NeedsGpu, FaultTest):
         return done
 
     def number_of_calls(self):
-        """Of a run; give or take some that waiting threads make."""
+        """The number of checked calls in a run; waiting threads add a varying few."""
         least, most = 1, 2
         while self.run_with(most, UNKNOWN).returncode != OK:
             least, most = most, 2 * most
@@ -262,7 +262,7 @@ class CudaFaultTest(NeedsGpu, FaultTest):
 
 
 class CudaStartTest(FaultTest):
-    """The first call of all: needs a build with CUDA, but no GPU."""
+    """The very first call fails: the test needs a build with CUDA, but no GPU."""
 
     def test_no_driver(self):
         if not cli_test.kernels("gpu"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""libhw4 on the host, by ctypes: the bytes of seq whatever the strides, what it refuses, and what it exports.
+"""libhw4 on the host, through ctypes: the bytes of seq for all strides, what it refuses, and what it exports.
 
     python3 tests/program/library_test.py [-v] [TestClass[.test_name]]
 
@@ -45,7 +45,7 @@ def numbers(count, seed):
 
 
 class Rows:
-    """A tensor of its own strides in one buffer, with marks between the rows that no call may touch."""
+    """A tensor with its own strides in one buffer, with marks between the rows that no call may change."""
 
     def __init__(self, sizes, name, gap=0, heads_inside=False):
         batches, heads, kv_heads, queries, keys, *_ = sizes
@@ -83,7 +83,7 @@ class Rows:
 
 
 class Case:
-    """Inputs of a problem, what seq makes of them, and calls of the library for it."""
+    """Inputs of a problem, seq's outputs, and calls of the library for it."""
 
     def __init__(self, sizes, contract, operation=0, causal=False):
         self.sizes, self.contract, self.operation, self.causal = sizes, contract, operation, causal
@@ -95,7 +95,7 @@ class Case:
         self.count = count
 
     def by_seq(self, folder, lse=False):
-        """Bytes of every output, and of lse."""
+        """The bytes of every output and of lse."""
         batches, heads, kv_heads, queries, keys, dim, *_ = self.sizes
         header = struct.pack("<16i", -2, self.operation, int(self.causal), 0, batches, heads, kv_heads, queries, keys,
                              dim, columns_of(self.sizes, "v"), 0, 0, 0, 0, 0)
@@ -128,7 +128,7 @@ class Case:
 
 
 class Pages:
-    """K and V of Rows in pages, in another order, among pages of NaN."""
+    """K and V of Rows in shuffled pages, among pages of NaN."""
 
     def __init__(self, rows, lengths, page_keys, gap=0, heads_inside=False):
         k, self.page_keys = rows["k"], page_keys
@@ -198,7 +198,7 @@ class BytesTest(LibraryTest):
                             self.assertEqual(bytes(sums), lse)
 
     def test_values_of_other_columns(self):
-        """Forward and backward, with any strides, and checked."""
+        """Forward and backward with any strides, with checks."""
         for sizes, operation in itertools.product(((2, 4, 2, 33, 70, 20, 48), (1, 2, 1, 5, 40, 192, 128)), (0, 1)):
             case = Case(sizes, "f32", operation, causal=True)
             expected, lse = case.by_seq(self.folder, lse=operation == 0)
@@ -240,7 +240,7 @@ class BytesTest(LibraryTest):
                 self.assertEqual(backward.results(), recomputed)
 
     def test_the_usual_scale(self):
-        """1/sqrt(d), as a caller may have computed it, gives the bytes of no scale."""
+        """A caller's own 1/sqrt(d) gives the same bytes as no scale."""
         for contract, dim in itertools.product(CONTRACTS, (33, 64, 96)):
             expected = None
             for scale in (0, dim ** -0.5, 1 / math.sqrt(dim), ctypes.c_float(dim ** -0.5).value):
@@ -272,7 +272,7 @@ class BytesTest(LibraryTest):
                     self.assertEqual(*found)
 
     def test_windows(self):
-        """Windows that begin a segment are calls on their keys alone; lengths and windows are those of single calls."""
+        """Windows that begin a segment equal calls on their keys alone; lengths and windows equal single calls."""
         keys, window = 150, 22  # the last query's window begins at key 128
         case = Case((2, 4, 2, 1, keys, 33), "f32", causal=True)
         call = case.call()
@@ -353,7 +353,7 @@ class BytesTest(LibraryTest):
                 self.assertEqual(case.results(), expected, page_keys)
 
     def test_appended_rows(self):
-        """Copied, and rotated in both layouts, into one piece and into pages, by an independent loop."""
+        """Compares copying, and rotation in both layouts, into one piece and into pages, with an independent loop."""
         def rounded(x):
             return ctypes.c_float(x).value
 
@@ -575,7 +575,7 @@ class RefusedTest(LibraryTest):
             self.assertEqual(refused.exception.code, 65)
 
     def test_values_with_a_scale_and_lengths(self):
-        """Scores are limited as they are scaled; values behind a length are not looked at."""
+        """The limits apply to scaled scores; values beyond a length are not checked."""
         case = Case((2, 4, 2, 5, 6, 8), "f32")
         case.values["q"][0] = case.values["k"][0] = 2.0**62
         case.values["v"][2 * 6 * 8 + 3 * 8] = float("nan")  # batch 1, head 0, row 3

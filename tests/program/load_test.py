@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Sixteen runs at once, on one CPU or on one GPU: every one gives the right bytes, or says that memory is short and ends
-with 71; no run spoils another's output or takes another's temporary file.
+"""Sixteen runs at once, on one CPU or on one GPU: each gives the right bytes, or reports a lack of memory and exits
+with 71; no run damages another's output or takes its temporary file.
 
     python3 tests/program/load_test.py [-v] [CpuLoadTest|GpuLoadTest[.test_name]]
 
-What needs a GPU is skipped where there is none. HW4_SOAK=1 goes on for more rounds. HW4_BIN names the folder with the
-programs.
+Tests that need a GPU are skipped without one. HW4_SOAK=1 runs more rounds. HW4_BIN names the folder with the programs.
 """
 import contextlib
 import subprocess
@@ -29,7 +28,7 @@ def setUpModule():
 
 
 class Crowd:
-    """Runs at once, and what became of them."""
+    """Simultaneous runs and their results."""
     def __init__(self, test):
         self.test = test
         self.members = []  # (process, case, output)
@@ -43,7 +42,7 @@ class Crowd:
         return process
 
     def wait(self):
-        """Waits for all and checks them. Returns the exit codes."""
+        """Waits for all runs and checks them. Returns the exit codes."""
         deadline = time.monotonic() + HANGING
         finished = [(process, process.communicate(timeout=max(1, deadline - time.monotonic()))[1], case, output)
                     for process, case, output in self.members]
@@ -63,7 +62,7 @@ class Crowd:
 
 
 class Load:
-    """What both devices have to bear."""
+    """Tests for both devices."""
     rounds = 10 if SOAK else 1
 
     def setUp(self):
@@ -76,7 +75,7 @@ class Load:
         return self.cases[member % len(self.cases)]
 
     def assert_all_right(self, names_of):
-        """names_of(member): its case and output."""
+        """names_of(member): the member's case and output."""
         for _ in range(self.rounds):
             crowd = Crowd(self)
             for member in range(AT_ONCE):
@@ -132,7 +131,7 @@ class GpuLoadTest(NeedsGpu, Load, cli_test.CliTest):
             process.communicate()
 
     def test_little_memory(self):
-        """From room for a few contexts, each of about half a gigabyte, to room for all."""
+        """From memory for a few contexts, each about half a gigabyte, to memory for all."""
         codes = set()
         for gigabytes in (1, 4, 16):
             with self.subTest(gigabytes=gigabytes), self.little_memory(gigabytes << 30):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Case files whose header is of version 2 (src/io/case_header.h): heads, two lengths, and what can be asked for.
+"""Case files with a header of version 2 (src/io/case_header.h): heads, two lengths, and the other fields.
 
     python3 tests/program/long_header_test.py [-v] [TestClass[.test_name]]
 
@@ -27,13 +27,13 @@ def setUpModule():
 
 
 def header(order="<", **changed):
-    """With some fields changed, by the names that they have in messages; kv_heads are the key-value heads."""
+    """Changes some fields, by the names that they have in messages; kv_heads are the key-value heads."""
     changed = {"key-value heads" if name == "kv_heads" else name: value for name, value in changed.items()}
     return struct.pack(f"{order}16i", *{**FIELDS, **changed}.values())
 
 
 def data_bytes(B=2, heads=4, kv_heads=2, N_q=3, N_k=5, d=4):
-    """Of a forward pass."""
+    """The file's bytes of data for a forward pass."""
     return 4 * B * d * (heads * N_q + 2 * kv_heads * N_k)
 
 
@@ -51,7 +51,7 @@ class LongHeaderTest(CliTest):
         return path
 
     def refused(self, content, wanted, *options):
-        """By hw4 and seq, in one line; an output that is there survives."""
+        """hw4 and seq refuse the file in one line; an existing output survives."""
         path = self.file(content)
         self.out.write_bytes(OLD_OUTPUT)
         before = self.folder()
@@ -128,7 +128,7 @@ class LengthsTest(LongHeaderTest):
     SHAPE, LENGTHS = (4, 4, 2, 5, 1100, 32), (1100, 1, 64, 700)
 
     def test_a_batch_is_that_of_its_keys_alone(self):
-        """Whatever follows them. Every kernel, forward and with rows that see no key."""
+        """Values beyond the lengths do not matter. Every kernel, forward, also with rows that see no key."""
         B, heads, kv_heads, N_q, N_k, d = self.SHAPE
         for more in ((), ("--causal",), ("--causal", "--window", "40"), ("--element", "fp16")):
             path = self.generated(self.SHAPE, "--lengths", ",".join(map(str, self.LENGTHS)), *more,

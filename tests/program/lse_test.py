@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The logsumexp of every row of scores, --lse FILE: hw4 and seq from file to file, and what becomes of the second file.
+"""The logsumexp of every row of scores, --lse FILE: hw4 and seq from file to file, and the fate of the second file.
 
     python3 tests/program/lse_test.py [-v] [TestClass[.test_name]]
 
@@ -42,7 +42,7 @@ class LseTest(CliTest):
         self.assertEqual(self.temporaries(), [])
 
     def assert_fails(self, code, wanted, *args, program="hw4", **more):
-        """In one line, with both files as they were."""
+        """hw4 fails in one line, with both files as they were."""
         self.out.write_bytes(OLD_OUTPUT)
         self.lse.write_bytes(OLD_LSE)
         with self.subTest(program=program, args=[str(a) for a in args]):

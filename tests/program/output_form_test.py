@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Inputs and outputs in the forms of others: NAME.gz and NAME.npy, from file to file.
+"""Inputs and outputs in other formats, NAME.gz and NAME.npy, from file to file.
 
     python3 tests/program/output_form_test.py [-v] [TestClass[.test_name]]
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""hw4 as several processes, started by the mpirun of Open MPI: the bytes of one, and how they end together.
+"""hw4 as several processes, started by Open MPI's mpirun: the bytes of one process, and a common end.
 
     python3 tests/program/ranks_test.py [-v] [TestClass[.test_name]]
 
-HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the repository), HW4_BIN that with the
+HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the repository), HW4_BIN the one with the
 other programs.
 """
 import contextlib
@@ -55,7 +55,7 @@ def bytes_of_one(path):
 
 
 def command(ranks, *args, faults=None, folders=None):
-    """What starts them. `faults`: rank -> the environment that makes its calls go wrong; `folders`: rank -> its own."""
+    """The ranks' command. `faults`: rank -> environment that makes its calls fail; `folders`: rank -> its own."""
     words = ["mpirun", "--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
     for rank in range(ranks):
         settings = {"LD_PRELOAD": SHIM, **faults[rank]} if faults and rank in faults else {}
@@ -74,7 +74,7 @@ def together(ranks, *args, faults=None, folders=None):
 
 
 def said(done):
-    """The lines of hw4's own; mpirun has some more where a program fails."""
+    """hw4's own lines; mpirun adds some where a program fails."""
     return "".join(f"{line}\n" for line in done.stderr.splitlines() if line.startswith("hw4: "))
 
 
@@ -90,7 +90,7 @@ class RanksTest(cli_test.CliTest):
                 self.assertEqual(self.temporaries(), [])
 
     def assert_all_fail(self, done, code, wanted, names=None):
-        """Once, and with everything as it was."""
+        """The run fails with one message and changes nothing."""
         self.assertEqual(done.returncode, code, done.stderr)
         self.assert_one_message(said(done), names, wanted)
         self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
@@ -127,7 +127,7 @@ class BytesTest(RanksTest):
             self.assert_same_as_one(path, bytes_of_one(path), ranks=(3,))
 
     def test_only_the_first_sees_what_is_gathered(self):
-        """The others are where there is no such folder, and may open nothing but the input."""
+        """The other ranks run in a folder without the output's directory, and may open nothing but the input."""
         (self.dir / "elsewhere").mkdir()
         (self.dir / "here").mkdir()
         folders = [self.dir, self.dir / "elsewhere", self.dir / "elsewhere"]
@@ -275,8 +275,8 @@ class FailureTest(RanksTest):
         self.assert_all_fail(done, BAD_DATA, r"batch 1, V, row 2, column 1: inf, need a finite number$")
 
     def test_a_call_of_any_rank_fails(self):
-        """At every stage, from the opening of the input on. Files are opened in this order: the input; of the first
-        rank the folder's, of the others the output under its temporary name."""
+        """A call fails at every stage, from the opening of the input on. The opening order: the input; then on the
+        first rank the directory, on the others the output under its temporary name."""
         stages = (
             (dict(FAULT_CALL="open", FAULT_AT=1, FAULT_HOW=errno.EACCES), NO_INPUT, "cannot open: Permission", (0, 2)),
             (dict(FAULT_CALL="open", FAULT_AT=2, FAULT_HOW=errno.ENOENT), CANNOT_CREATE, "which the first rank", (1,)),
@@ -300,7 +300,7 @@ class FailureTest(RanksTest):
         self.assert_all_fail(done, IO_ERROR, r"cannot read: No space left.*\(rank 1\)$")
 
     def hold_rank(self, rank, environment=None):
-        """The ranks, once one of them is about to write, which it does not before it is let go; and its process."""
+        """Starts ranks and stops one just before it writes; returns mpirun's process and the id of the stopped one."""
         mark, fired = uuid.uuid4().hex, self.dir / "fired"
         hold = {"FAULT_CALL": "pwrite", "FAULT_AT": 1, "FAULT_HOW": "wait", "FAULT_FIRED": fired, "HW4_TEST_MARK": mark}
         process = subprocess.Popen(command(3, self.case, self.out, faults={rank: hold}), stdin=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 
     python3 tests/program/size_test.py [-v] [TestClass[.test_name]]
 
-Most of it takes minutes and is left out unless HW4_SOAK=1. HW4_BIN names the folder with the programs.
+Most tests take minutes and run only with HW4_SOAK=1. HW4_BIN names the folder with the programs.
 """
 import shutil
 import unittest
@@ -22,8 +22,8 @@ def setUpModule():
 
 
 class Sparse:
-    """A case of zeros but for the values of some batches, each of which has a number of its own (ramps). Zeros in Q and
-    K weigh every value the same, so that the output is their mean. What is zero takes no disk."""
+    """A case of zeros with values in some batches, each of which has its own number (ramps). Zeros in Q and K weigh
+    every value the same, so that the output is their mean. Zeros take no disk space."""
 
     def __init__(self, batches, tokens, dim, numbers):
         self.shape = (batches, tokens, dim)
@@ -54,7 +54,7 @@ class Sparse:
                 file.write(mean_of_ramps(number, *self.shape[1:]))
 
     def write_gzip(self, path):
-        """One gzip stream, whose length at its end is only kept in 32 bits."""
+        """One gzip stream, which stores its length in 32 bits only."""
         squeeze = zlib.compressobj(1, zlib.DEFLATED, 31)
         nothing = bytes(3 * self.matrix)
         with open(path, "wb") as file:
@@ -82,7 +82,7 @@ class SizeTest(cli_test.CliTest):
         return run("compare", case, expected, self.out, patience=HANGING)
 
     def assert_computed(self, sparse, case):
-        """Returns the file with the expected output."""
+        """Returns the path of the expected output."""
         self.need_disk(sparse.output_bytes())
         self.compute(case)
         plain = case

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""hw4 as tasks of a real Slurm, which this test starts for itself on this machine: the bytes of one, and how they end.
+"""hw4 as tasks of a real Slurm, which this test starts on this machine: the bytes of one process, and a common end.
 
     HW4_SOAK=1 python3 tests/program/slurm_test.py [-v] [TestClass[.test_name]]
 
-Needs root, munged and Debian's slurm-wlm, whose srun starts tasks with PMIx. All that they write is in a folder of
-/tmp. HW4_BUILD and HW4_BIN as for ranks_test.py.
+Needs root, munged and Debian's slurm-wlm, whose srun starts tasks with PMIx. All written files are in a folder of /tmp.
+HW4_BUILD and HW4_BIN as for ranks_test.py.
 """
 import contextlib
 import os
@@ -47,7 +47,7 @@ PartitionName=all Nodes={node} Default=YES State=UP
 
 
 class Slurm:
-    """One node, whatever the machine's own Slurm is."""
+    """A cluster of one node, independent of any Slurm on the machine."""
 
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="hw4-slurm-", dir="/tmp"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-""""-" as the name of a file: standard input or output of hw4, seq and generate, as pipes and as redirected files.
+""""-" as a file name: standard input or output of hw4, seq and generate, as pipes and as redirected files.
 
     python3 tests/program/standard_streams_test.py [-v] [TestClass[.test_name]]
 
@@ -24,7 +24,7 @@ def setUpModule():
 
 
 def run(*command, **more):
-    """As cli_test's, but with the bytes of standard output."""
+    """Like cli_test's run, but with the bytes of standard output."""
     more.setdefault("stdout", subprocess.PIPE)
     done = subprocess.run([cli_test.PROGRAMS / command[0], *command[1:]], stderr=subprocess.PIPE, timeout=PATIENCE,
                           **more)
@@ -165,7 +165,7 @@ class OutputTest(StreamTest):
 
 
 class ManyCasesTest(StreamTest):
-    """Of many cases one can have each of the streams."""
+    """Among many cases, one can use each of the streams."""
 
     def test_one_case_from_and_one_to_them(self):
         path, other = generated(5, 100, 33), generated(2, 33, 7)
@@ -175,7 +175,7 @@ class ManyCasesTest(StreamTest):
         self.assert_same_bytes(self.out.read_bytes(), by_seq(other))
 
     def test_nothing_else_is_there_whatever_came_before(self):
-        """More cases than are opened ahead; /dev/stdout is standard output too."""
+        """More cases than hw4 opens ahead; /dev/stdout is standard output too."""
         path, other = generated(2, 33, 7), generated(5, 100, 33)
         before = [name for i in range(20) for name in (path, self.dir / f"{i}.out")]
         for name in ("-", "/dev/stdout"):

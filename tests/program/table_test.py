@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""testcases/cases.tsv and testcases/expected.tsv against the programs: the inputs they generate, and what seq and hw4
-make of them under every contract that promises bytes, have the CRC-32 that is written there.
+"""testcases/cases.tsv and testcases/expected.tsv against the programs: the generated inputs, and the outputs of seq and
+hw4 under every contract that promises bytes, have the CRC-32 that the tables list.
 
     python3 tests/program/table_test.py [-v] [TestClass[.test_name]]
 
-Other tests compare a kernel with seq, and both take their constants from the same headers; these bytes are written
-down. Of the course's cases only the first two, and none of the two long ones under the mask: the others take minutes,
-which is what judge/judge is for.
-HW4_BIN names the folder with the programs (default: the repository's root).
+Other tests compare a kernel with seq, and both take their constants from the same headers; the tables are independent
+of them. Only the first two of the course's cases are tested, and neither of the two long causal ones: the others take
+minutes; judge/judge runs them. HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import concurrent.futures
 import os
@@ -40,7 +39,7 @@ def setUpModule():
 
 
 def chosen_cases():
-    """The most work first, so that the processors are done at the same time."""
+    """The cases with the most work first, so that all processors finish at the same time."""
     cases = select(read_cases(TABLE), ["t01", "t02", "e*", "c01", "c0[4-9]", "c[1-9]*", "g*", "h*", "w*", "v*", "k*"])
     return sorted((case for case in cases if not SANITIZED or case.flops < MOST_FLOPS_SANITIZED),
                   key=lambda case: -case.flops)
@@ -51,13 +50,13 @@ def input_of(case):
 
 
 def wrong_input(case):
-    """What is wrong about the generated case; empty where nothing is."""
+    """What is wrong with the generated case; empty where nothing is."""
     got = crc32_of(input_of(case))
     return "" if got == case.crc32_in else f"{case.name}: generate: CRC-32 {got}, want {case.crc32_in}"
 
 
 def wrong_output(case, contract, command):
-    """What is wrong with the output that a program makes of it, or nothing."""
+    """What is wrong with a program's output for the case, or nothing."""
     name = f"{case.name}: {' '.join(command)} --contract {contract}"
     with tempfile.TemporaryDirectory(prefix="hw4-table-") as folder:
         out = Path(folder) / "out"
@@ -70,7 +69,7 @@ def wrong_output(case, contract, command):
 
 class TableTest(unittest.TestCase):
     def assert_none(self, look, arguments):
-        """look() has nothing to complain about any of its lists of arguments."""
+        """look() finds nothing wrong with any of its lists of arguments."""
         with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             self.assertEqual([complaint for complaint in pool.map(look, *zip(*arguments)) if complaint], [])
 
@@ -82,7 +81,7 @@ class TableTest(unittest.TestCase):
         self.assert_none(wrong_input, [(case,) for case in chosen_cases()])
 
     def test_seq(self):
-        """The largest ones, which take most of the time, only with HW4_SOAK=1."""
+        """The largest cases, which take most of the time, run only with HW4_SOAK=1."""
         self.assert_outputs("seq", takes=lambda case: SOAK or case.flops < MOST_FLOPS_OF_SEQ)
 
     def test_hw4_on_the_cpu(self):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""hw4 train as several processes, started by the mpirun of Open MPI: the files of one, and how they end together.
+"""hw4 train as several processes, started by Open MPI's mpirun: the files of one process, and a common end.
 
     python3 tests/program/train_ranks_test.py [-v] [TestClass[.test_name]]
 
-HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the repository), HW4_BIN that with the
+HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the repository), HW4_BIN the one with the
 other programs.
 """
 import errno
@@ -32,7 +32,7 @@ class TrainTest(CliTest):
         self.assertEqual(run("generate", "--tokens", "5000", self.tokens).returncode, OK)
 
     def train(self, ranks, *args, of_rank=None, faults=None):
-        """`of_rank`: rank -> more arguments; `faults`: rank -> the environment that makes its calls go wrong."""
+        """`of_rank`: rank -> more arguments; `faults`: rank -> the environment that makes its calls fail."""
         words = ["mpirun", "--oversubscribe", "--bind-to", "none"]
         words += ["--allow-run-as-root"] if os.geteuid() == 0 else []
         for rank in range(ranks):

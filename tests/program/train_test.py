@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""hw4 train and seq train from the outside: bytes, stopping and resuming, checkpoints, bad input, and PyTorch beside
-them.
+"""hw4 train and seq train from the outside: bytes, stopping and resuming, checkpoints, bad input, a comparison with
+PyTorch.
 
     python3 tests/program/train_test.py [-v] [TestClass[.test_name]]
 
@@ -50,7 +50,7 @@ def crc_of(path):
 
 
 def parts_of(path):
-    """The metadata, each tensor as (shape, floats) by its name, and the header as it is."""
+    """The metadata, each tensor as (shape, floats) by its name, and the raw header."""
     data = path.read_bytes()
     length = struct.unpack_from("<Q", data)[0]
     header = json.loads(data[8:8 + length])
@@ -318,7 +318,7 @@ class GenerateTest(TrainTest):
 
 
 def philox(counter, key):
-    """Philox 4x32-10, written once more."""
+    """Philox 4x32-10, an independent implementation."""
     low, high = key & 0xffffffff, key >> 32
     for _ in range(10):
         a, b = 0xd2511f53 * counter[0], 0xcd9e8d57 * counter[2]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Windows (src/problem/mask.h) and scales, asked for by a case's header or by options: hw4 and seq from file to file.
+"""Windows (src/problem/mask.h) and scales, requested by a case's header or by options: hw4 and seq from file to file.
 
     python3 tests/program/window_test.py [-v] [TestClass[.test_name]]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""testcases/bounds without a GPU: which rows it makes of what FlashAttention-2 would give, and when it makes none.
-Where PyTorch is installed, what it does with tensors."""
+"""testcases/bounds without a GPU: which rows it derives from FlashAttention-2's results, and when it derives none.
+Where PyTorch is installed, also its work on tensors."""
 import contextlib
 import importlib.util
 import io
@@ -51,7 +51,7 @@ class BoundsTest(unittest.TestCase):
         return ["bounds", "--table", str(self.dir / "cases.tsv"), "--bin", str(BIN), *more]
 
     def run_with(self, error, *more):
-        """error(case, element): what is measured; of gradients dK's is twice as large, dV's three times."""
+        """error(case, element): the measured error; for gradients dK's is twice as large, dV's three times."""
         def measure(path, case, element):
             self.measured.append((case.name, element, os.path.getsize(path)))
             found = error(case, element)
@@ -100,7 +100,7 @@ def flash(q, k, v, dropout, causal, mask_wanted, scale):
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
 class MeasuredTest(unittest.TestCase):
-    """The errors of a FlashAttention-2 that rounds once, on the CPU, are those of one rounding."""
+    """On the CPU, a FlashAttention-2 that rounds once has the errors of one rounding."""
 
     # B, heads, N_q, d and the rest of a row
     CASES = {"one key": "2\t3\t4\tuniform\t7\t5\t-\t1\t1\tnone\t{}",
@@ -117,7 +117,7 @@ class MeasuredTest(unittest.TestCase):
         self.program = program_as_module(BOUNDS)
 
     def case(self, name, operation):
-        """And its input."""
+        """The case and its input file."""
         table = self.dir / "cases.tsv"
         table.write_text(CASES.splitlines()[0] + f"\nx\t{self.CASES[name].format(operation)}\n")
         case, = read_cases(str(table))
@@ -135,7 +135,7 @@ class MeasuredTest(unittest.TestCase):
             return flash_errors.errors_of_flash(path, case, element)
 
     def by_hw4(self, case, path, element):
-        """The errors of hw4's plain CPU kernels, which round the result alone: others round the weights as well."""
+        """The errors of hw4's plain CPU kernels, which round only the result: other kernels round the weights too."""
         output = str(self.dir / "out")
         backward = case.operation == "backward"
         subprocess.run([BIN / "hw4", "--device", "cpu", "--contract", element, "--kernel",

@@ -36,7 +36,7 @@ class Workplace(unittest.TestCase):
 
 
 class Flags(Workplace):
-    """Nothing that a user adds can change how the contracts' arithmetic is compiled."""
+    """A user's flags cannot change how the contracts' arithmetic is compiled."""
 
     def compiling(self, source, *settings):
         done = self.make("-n", "V=1", *settings, "all")
@@ -64,7 +64,7 @@ class Flags(Workplace):
 
 
 class Complete(Workplace):
-    """BIN/hw4 is complete, also where make run and make test build less."""
+    """BIN/hw4 is complete, even where make run and make test build less."""
     LEFT_OUT = ("src/bench/", "src/step/", "src/commands/bench", "src/commands/train.cpp", "src/gpu/half/",
                 "src/gpu/f32/forward/split_float.cu")
     STANDS_IN = {"src/commands/absent.cpp", "src/gpu/absent_kernels.cu"}
@@ -83,13 +83,13 @@ class Complete(Workplace):
         return {re.search(r" -c (\S+)", line)[1]: line for line in said.splitlines() if " -c " in line}
 
     def program(self, said, program):
-        """What is compiled where this program is linked, and BIN/hw4 is not."""
+        """The files compiled for this program, where it is linked and BIN/hw4 is not."""
         self.assertIn(f" -o {self.folder}/build/{program} ", said)
         self.assertNotIn(f" -o {self.folder}/bin/hw4 ", said)
         return self.compiled(said)
 
     def assert_the_rest_is_as_in(self, whole, part, stands_in):
-        """An object of both programs is made once."""
+        """An object that both programs need is compiled once."""
         self.assertEqual({name for name, line in part.items() if whole.get(name) != line}, stands_in)
         self.assertEqual([name for name in part if name.startswith(self.LEFT_OUT)], [])
 
@@ -120,7 +120,7 @@ class Complete(Workplace):
 
 
 class Install(Workplace):
-    """The programs are there already: make builds none."""
+    """Where the programs exist already, make builds none."""
     PROGRAMS = ("hw4", "seq", "testcases/generate", "judge/compare")
     FILES = sorted(["share/man/man1/" + name + ".1"
                     for name in ("hw4", "hw4-bench", "hw4-train", "hw4-seq", "hw4-compare")] +

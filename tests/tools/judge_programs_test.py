@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The judge as a teaching assistant uses it: programs and files from elsewhere, tolerances, points, before and after.
+"""The judge as a teaching assistant uses it: external programs and files, tolerances, points, before and after.
 
     python3 tests/tools/judge_programs_test.py [Class.test]
 """
@@ -28,7 +28,7 @@ def verdicts(said):
 
 
 class FilesFromElsewhere(Workplace):
-    """A folder of NAME.in and NAME.out, about which no table says anything that counts."""
+    """A folder of NAME.in and NAME.out that no table describes."""
 
     def setUp(self):
         super().setUp()
@@ -116,7 +116,7 @@ class ProgramsFromElsewhere(Workplace):
         self.assertEqual(self.marks(), ["3"])
 
     def test_run_in_the_folder_of_their_output(self):
-        """Also by a launcher, both of them named from where the judge runs."""
+        """Also with a launcher, where both names are relative to the judge's folder."""
         self.fake_hw4("assert os.getcwd() == os.path.dirname(OUTPUT)\nput(GOOD); open('litter', 'w')")
         self.program("launch.py", "mark('launched'); os.execv(sys.argv[1], sys.argv[1:])")
         for launcher in ([], ["--launcher", "./launch.py"], ["--launcher", f"{sys.executable} launch.py"]):
@@ -162,7 +162,7 @@ class DefaultRule(Workplace):
 
 
 class Mischief(Workplace):
-    """Whatever a program does to the judge's files and processes is its own verdict, and nobody else's."""
+    """A program's damage to the judge's files and processes decides its own verdict, and no other's."""
 
     # FOLDER is the program's own, CASE the judge's for the case, ELSEWHERE a folder with a file that must stay.
     PREFIX = """
@@ -219,7 +219,7 @@ def deep(path):
                 self.assertEqual(self.judge_with_good(body), verdict)
 
     def test_of_references(self):
-        """A reference that a program has overwritten is made again before it decides."""
+        """The judge recomputes a reference that a program has overwritten before it decides."""
         cache = self.path("cache")
         spoil = self.program("spoil", self.judged(
             f"put(bytes(len(GOOD)))\nfor name in os.listdir({cache!r}): open({cache!r} + '/' + name, 'wb').write("
@@ -303,7 +303,7 @@ class Students(Workplace):
 
 
 class ReferenceCache(Workplace):
-    """What tolerances compare with."""
+    """The references of tolerances."""
     NEAR = MOVED.replace("MOVE", "1e-3")
 
     def judge_near(self, *arguments, folder=None):
@@ -311,7 +311,7 @@ class ReferenceCache(Workplace):
                            exit_code=0)
 
     def bin_with(self, **programs):
-        """Ones that mark that they ran and then are the real ones."""
+        """Programs that leave a mark and then run the real ones."""
         real = {"hw4": HW4, "seq": SEQ}
         bodies = {name: f"mark({name!r}) if '--list-kernels' not in sys.argv else 0\n" +
                   (body or f"os.execv({real[name]!r}, [{real[name]!r}, *sys.argv[1:]])")
@@ -367,7 +367,7 @@ class BeforeAndAfter(Workplace):
         self.assertEqual(self.compare(old, old, "--changed").stdout.splitlines()[-1], lines[-1].replace("1 now", "0 now"))
 
     def measured(self, name, samples, status="ok"):
-        """A file of hw4 bench on one cell, as if its forward had taken so long."""
+        """A file of hw4 bench on one cell, as if its forward had taken this long."""
         path = self.path("bench.json")
         if not os.path.exists(path):
             subprocess.run([HW4, "bench", "--device", "cpu", "--shape", "2,4,128,32", "--kv_heads", "2", "--decode",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The judge, compare and update, tried on tiny tables and on fake hw4 programs that fail in known ways.
+"""The judge, compare and update on tiny tables and on fake hw4 programs that fail in known ways.
 
 HW4_BIN names the folder of hw4, seq, testcases/generate and judge/compare; default: the repository."""
 import contextlib
@@ -99,7 +99,7 @@ def gradient_bound_row(name, contract="bf16", mask="none", bound="0.05,0.05,0.05
 
 
 def listing(revision, *names):
-    """What a hw4 of these contracts lists, all of one revision."""
+    """The listing of an hw4 with these contracts, all of one revision."""
     computes = [{"operation": "forward", "revision": revision, "masks": ["none"]}]
     return json.dumps({"contracts": [{"name": name, "compared": "bytes", "most_columns": None, "computes": computes}
                                      for name in names], "kernels": []})
@@ -147,7 +147,7 @@ def obey_signals():
 
 
 class Workplace(unittest.TestCase):
-    """A folder with a cases folder, a table and fake programs in it."""
+    """A folder with a cases folder, a table and fake programs."""
     default_rule = False
 
     def setUp(self):
@@ -171,7 +171,7 @@ class Workplace(unittest.TestCase):
         write(self.path("bounds.tsv"), "\n".join(["# a remark", header, *rows, ""]).encode())
 
     def program(self, name, body):
-        """An executable Python script; it knows MARK, a file to leave traces in."""
+        """An executable Python script; it knows MARK, a file in which it leaves traces."""
         path = self.path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write(path, f"#!{sys.executable} -IS\nimport os, signal, sys, time\nMARK = {self.path('mark')!r}\n"
@@ -181,17 +181,17 @@ class Workplace(unittest.TestCase):
 
     @staticmethod
     def judged(body):
-        """A program that knows GOOD, the output of its case, and can put() one."""
+        """A program that knows GOOD, the output of its case, and can put() it."""
         return ("INPUT, OUTPUT = sys.argv[-2:]\nNAME = os.path.basename(INPUT)[:-3]\n"
                 f"def good(suffix): return open({FIXTURES!r} + '/' + NAME + suffix, 'rb').read()\n"
                 f"GOOD = good('.out')\ndef put(data): open(OUTPUT, 'wb').write(data)\n{body}")
 
     def fake_hw4(self, body):
-        """One from elsewhere."""
+        """An external program."""
         return self.program("fake_hw4", self.judged(body))
 
     def our_bin(self, body):
-        """A --bin folder whose hw4 it is."""
+        """A --bin folder with this hw4."""
         if os.path.exists(self.path("bin")):
             shutil.rmtree(self.path("bin"))
         return self.fake_bin(generate=True, compare=True, seq=True, hw4=self.judged(body))
@@ -200,7 +200,7 @@ class Workplace(unittest.TestCase):
         return read(self.path("mark")).decode().splitlines() if os.path.exists(self.path("mark")) else []
 
     def fake_bin(self, **programs):
-        """A --bin folder with the given programs; those given as True are the real ones."""
+        """A --bin folder with the given programs; True stands for the real one."""
         places = {"hw4": "hw4", "seq": "seq", "generate": "testcases/generate", "compare": "judge/compare"}
         for name, body in programs.items():
             if body is True:
@@ -212,8 +212,8 @@ class Workplace(unittest.TestCase):
         return self.path("bin")
 
     def command(self, *arguments, hw4="put(GOOD)", ours=False):
-        """Judges a program from elsewhere, unless it is to be ours or one is named. The bytes decide, unless the test
-        names a rule or is about the default one."""
+        """Judges an external program, unless it is to be ours or one is named. The bytes decide, unless the test names
+        a rule or tests the default one."""
         program = [] if ours or "--hw4" in arguments or "--students" in arguments else ["--hw4", self.fake_hw4(hw4)]
         program += [] if self.default_rule or {"--atol", "--rtol"} & {*arguments} else ["--bytes"]
         return [sys.executable, JUDGE, "--bin", self.our_bin(hw4) if ours else BIN, "--table", self.table, "--dir",
@@ -233,7 +233,7 @@ class Workplace(unittest.TestCase):
         return read(self.expected).decode()
 
     def expect(self, verdict, *arguments, hw4, exit_code=1, ours=False):
-        """Judges a1 and returns what is said about it, after the verdict."""
+        """Judges a1 and returns the text about it after the verdict."""
         done = self.run_judge(*arguments, "a1", hw4=hw4, ours=ours)
         self.assertEqual(done.stdout.split()[:2], [verdict, "a1"], done.stdout + done.stderr)
         self.assertEqual(done.returncode, exit_code)
@@ -349,7 +349,7 @@ class Contracts(Workplace):
 
 
 class Bounds(Workplace):
-    """Contracts that promise a bound: an output is compared with float64."""
+    """Contracts that promise a bound: the judge compares an output with float64."""
 
     def judge(self, *arguments, code, contract="bf16"):
         done = self.run_judge("--hw4", HW4, "--device", "cpu", "--contract", contract, *arguments)
@@ -357,7 +357,7 @@ class Bounds(Workplace):
         return done.stdout + done.stderr
 
     def error_of(self, name, contract):
-        """The largest of what hw4 gives."""
+        """The largest value of hw4's output."""
         output = self.path("out")
         case_input = fixture(name, ".in")
         subprocess.run([HW4, "--device", "cpu", "--contract", contract, case_input, output], check=True,
@@ -484,11 +484,11 @@ class Running(Workplace):
 
 
 class OneProcess(Workplace):
-    """The cases of our own hw4, one after the other in one process of it."""
+    """Our own hw4 runs the cases one after another in a single process."""
 
     def our_hw4(self, body, *, at_end=""):
-        """A --bin folder whose hw4 computes under f32, by `body` for each case, and says what --pairs promises, unless
-        that has failed(). It marks each process by its last argument, each case by its name."""
+        """A --bin folder whose hw4 computes under f32, by `body` for each case, and prints what --pairs promises,
+        unless that has failed(). It marks each process by its last argument, each case by its name."""
         return self.fake_bin(generate=True, compare=True, seq=True, hw4=f"""
 if '--list-kernels' in sys.argv: print({listing(REVISIONS["f32"], "f32", "fixed")!r}); sys.exit()
 code, seconds = 0, 0.125
@@ -560,7 +560,7 @@ sys.exit(code)
                 os.remove(self.path("mark"))
 
     def test_a_failure_is_the_cases_alone(self):
-        """What is wrong with an output ends no process; what ends one is followed by another."""
+        """A wrong output does not end the process; after an event that ends it, another process starts."""
         another = ["start -", "a1", "a2", "start -", "b1"]
         for body, verdict, words, marks in (
                 ("put(GOOD) if NAME != 'a2' else failed(65, 'hw4: bad data')", "RE", "exit code 65: hw4: bad data\n",
@@ -766,7 +766,7 @@ class Compare(Workplace):
 
     @staticmethod
     def npy(values, shape="(2, 3, 4)", room=70):
-        """As numpy.save() writes it, with as much room as it likes."""
+        """A header as numpy.save() writes it, padded to any length."""
         words = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(room) + "\n"
         return b"\x93NUMPY\1\0" + struct.pack("<H", len(words)) + words.encode() + values
 
@@ -801,7 +801,7 @@ class Compare(Workplace):
                 self.assertIn(message, errors)
 
     def compare_stream(self, place, content, *options, redirected=False):
-        """With "-" in this place of INPUT, EXPECTED and GOT: a pipe, or a file that stands behind its first byte."""
+        """With "-" in this place of INPUT, EXPECTED and GOT: a pipe, or a file whose offset is past its first byte."""
         files = [write(self.path("in"), self.case_of(self.SHAPE)), write(self.path("expected"), self.floats()),
                  write(self.path("got"), self.floats())]
         files[place] = "-"
@@ -907,7 +907,7 @@ class Update(Workplace):
 
 
 class LongForms(Workplace):
-    """Rows that say more than the course's: heads, keys, a mask, an operation."""
+    """Rows with more columns than the course's: heads, keys, a mask, an operation."""
 
     ROWS = {"b2": ("1\t4\tcausal", "(2, 1, 1, 4, 4, 3, causal)", 64 + 4 * 3 * 2 * 12, 4 * 2 * 10 * 3),
             "b3": ("4,2\t6\tcausal", "(2, 4, 2, 4, 6, 3, causal)", 64 + 4 * 2 * (48 + 2 * 36), 4 * 8 * 18 * 3),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU
-`hw4 bench` parses each command, made-up times take the place of its own, and hw4 computes on the CPU; with a GPU some
-steps are measured. Then the program itself: which steps it runs, and when a file replaces another."""
+"""report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU `hw4 bench` parses
+each command, made-up times replace its own, and hw4 computes on the CPU; with a GPU some steps are measured. Then the
+program itself: which steps it runs, and when a file replaces another."""
 import contextlib
 import dataclasses
 import importlib.util
@@ -61,7 +61,7 @@ class Workplace(unittest.TestCase):
         path.chmod(0o755)
 
     def measured(self, name, bin_folder=BIN, build_folder=None, **cells):
-        """The document of a step, with some of its cells changed."""
+        """The document of a step with some cells changed."""
         path, step = self.dir / f"{name}.json", STEPS[name]
         bench = runners.Bench(path, step.goals, bin_folder, build_folder or self.dir, traces=self.dir)
         runners.RUNNERS[step.runner](bench, **{**step.cells, **cells})
@@ -71,7 +71,7 @@ class Workplace(unittest.TestCase):
         return json.loads(text)
 
     def check(self, name, document):
-        """As the builder does, but for what only a GPU can say."""
+        """Checks it as the builder does, except for fields that need a GPU."""
         known = {field: of for field, of in schema.DOCUMENTS[f"{name}.json"].items()
                  if field not in ("complete", "gpu")}
         schema.check(document, known, name)
@@ -107,7 +107,7 @@ class Cells(unittest.TestCase):
 
 
 class EveryCommand(Workplace):
-    """The programs take each command; made-up rows give a file that the builder reads."""
+    """The programs accept each command; made-up rows give a file that the builder reads."""
 
     def made_up_rows(self, *words):
         words = [str(word) for word in words]
@@ -236,7 +236,7 @@ class Errors(Workplace):
                 self.assertLessEqual(figures["rms"], figures["largest"])
 
     def test_gradients(self):
-        """The formula against autograd, in float64."""
+        """Compares the formula with autograd, in float64."""
         import torch
         path = self.dir / "in"
         subprocess.run([BIN / "testcases/generate", "--shape", "2,9,8", "--seed", "1", "--kind", "uniform", "--heads",
@@ -273,7 +273,7 @@ class WithGpu(Workplace):
 
     @needs_torch
     def test_neighbours(self):
-        """python -m hw4.neighbours, the one program that takes PyTorch's times."""
+        """python -m hw4.neighbours, the only program that measures PyTorch."""
         path = filter(None, (str(ROOT / "python"), os.environ.get("PYTHONPATH")))
         done = subprocess.run([sys.executable, "-m", "hw4.neighbours", "--rounds", "1", "--cells", "1,4,256,64",
                                "--json", self.dir / "rows.json"], stdout=subprocess.DEVNULL,
@@ -293,7 +293,7 @@ class WithGpu(Workplace):
 
 
 class Program(Workplace):
-    """With runners that only pretend to measure."""
+    """Runs with runners that only pretend to measure."""
     ONE, TWO, TRACED = "half_ladder", "sequential", "files"
     TRACES = STEPS[TRACED].traces
 
@@ -322,7 +322,7 @@ class Program(Workplace):
             raise self.failing[name]
 
     def run_program(self, *words, exit_code=0):
-        """The steps that were run."""
+        """The steps that ran."""
         (self.dir / "calls").write_text("")
         with mock.patch.object(sys, "argv", ["measure", "--data", str(self.dir / "data"), *words]):
             try:

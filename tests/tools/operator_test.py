@@ -46,7 +46,7 @@ def devices():
 
 
 def drawn(shape, dtype=None, device="cpu", seed=0):
-    """q, k, v with the same values on every device."""
+    """Returns q, k, v with the same values on every device."""
     batch, heads, kv_heads, queries, keys, dim = shape
     source = torch.Generator().manual_seed(seed)
     sizes = [(batch, heads, queries, dim), (batch, kv_heads, keys, dim), (batch, kv_heads, keys, dim)]
@@ -54,7 +54,7 @@ def drawn(shape, dtype=None, device="cpu", seed=0):
 
 
 def takes_lengths(device):
-    """Empty, or why hw4_plan refuses a call with lengths."""
+    """The reason why hw4_plan refuses a call with lengths; empty if it does not."""
     sizes = (2, 4, 2, 1, 64, 64)
     call = hw4.library.new_call("f32", hw4.library.FORWARD, hw4.library.FLOAT32, True,
                                 hw4.library.HOST if device == "cpu" else hw4.library.DEVICE, sizes)
@@ -106,7 +106,7 @@ class OperatorTest(unittest.TestCase):
         torch.manual_seed(0)
 
     def test_values_of_other_columns(self):
-        """On every device the bytes of the CPU, gradients near those of PyTorch in float64, and under compile."""
+        """Every device gives the CPU's bytes and gradients close to PyTorch's in float64, also when compiled."""
         for dim, columns in ((20, 48), (192, 128)):
             q, k, v, d_o = (torch.randn(2, heads, rows, n) for heads, rows, n in (
                 (4, 33, dim), (2, 70, dim), (2, 70, columns), (4, 33, columns)))
@@ -197,8 +197,8 @@ class OperatorTest(unittest.TestCase):
                     self.skipTest(why_not)
 
     def test_decoded_tokens_are_those_of_a_prefill(self):
-        """In chunks and token by token, from a cache in one piece or in pages, with and without RoPE: the bytes that the
-        CPU gives in one piece."""
+        """Decoding in chunks and token by token, from a contiguous or a paged cache, with and without RoPE: the bytes
+        that the CPU gives in one piece."""
         for dtype, turned in ((torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)):
             q, k, v = drawn((2, 4, 2, 510, 510, 32), dtype)
             table = hw4.rope_table(1e4, 510, 32, "cpu") if turned else None
@@ -219,7 +219,7 @@ class OperatorTest(unittest.TestCase):
                     self.assertTrue(same(torch.cat(parts, 2), whole), (device, dtype, step, page_keys))
 
     def test_windows(self):
-        """As a mask that hides the earlier keys, in float64; decoded tokens are those of a prefill."""
+        """A window equals a mask that hides the earlier keys, in float64; decoded tokens equal a prefill's."""
         for device in self.devices_with_lengths():
             q, k, v = drawn((2, 4, 2, 130, 130, 64), torch.float32, device)
             for window in (1, 40, 500):
@@ -240,7 +240,7 @@ class OperatorTest(unittest.TestCase):
                                  hw4.attention(q, k, v, causal=True, window=40).cpu().numpy()).all())
 
     def test_a_sequence_alone_and_among_others(self):
-        """Each of its own length, with anything behind it, wherever the lengths are, in one piece and in pages."""
+        """Each batch has its own length, with any data beyond it, lengths in any memory, contiguous and paged."""
         for device in self.devices_with_lengths():
             for shape, causal in (((5, 4, 2, 1, 150, 64), True), ((5, 4, 1, 3, 150, 128), True),
                                   ((5, 2, 2, 9, 150, 32), False), ((64, 4, 2, 1, 300, 64), True)):
@@ -301,7 +301,7 @@ class OperatorTest(unittest.TestCase):
                 self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, contract))
 
     def test_long_caches(self):
-        """Keys that a GPU divides among its blocks: the CPU's bytes."""
+        """A GPU divides these keys among its blocks and gives the CPU's bytes."""
         if "cuda" not in self.devices_with_lengths():
             self.skipTest("needs a GPU")
         for dtype in hw4.torch_op.ELEMENTS:
@@ -353,7 +353,7 @@ class OperatorTest(unittest.TestCase):
                 hw4.Cache(2, 2, 48, 8, torch.float32, pages=4, **paged)
 
     def test_append(self):
-        """Everywhere the CPU's bytes, of each dtype; what it refuses."""
+        """Every device gives the CPU's bytes for each dtype; calls that it refuses."""
         for dtype, interleaved in ((torch.float32, False), (torch.bfloat16, True), (torch.float16, False)):
             q, k, v = drawn((2, 4, 2, 5, 5, 64), dtype)
             found = []
@@ -482,7 +482,7 @@ class OperatorTest(unittest.TestCase):
         self.assertLess((top_left - expected).abs().max(), 1e-5)
 
     def model(self, attention):
-        """A tiny model from a configuration: no weights are loaded."""
+        """A tiny model from a configuration: it loads no weights."""
         try:
             import transformers
         except ImportError:
@@ -510,8 +510,8 @@ class OperatorTest(unittest.TestCase):
         self.assertTrue(torch.equal(*again))
 
     def test_a_models_attention_alone_and_in_a_batch(self):
-        """Every call, of a prefill and of a token, has the same bytes alone and in a batch of 32. PyTorch's products have
-        not, so that a row's inputs are those of the run in the batch, not of a run of its own."""
+        """Every call, in prefill and decode, has the same bytes alone and in a batch of 32. PyTorch's products do not,
+        so a row's inputs come from the run of the batch, not from its own run."""
         from hw4 import torch_op
         calls, attention = [], torch_op.attention
 
@@ -528,7 +528,7 @@ class OperatorTest(unittest.TestCase):
                 self.assertTrue(same(attention(*(t[at:at + 1] for t in inputs), **options), o[at:at + 1]))
 
     def test_example(self):
-        """In the source tree, whose package takes the library that make has built."""
+        """In the source tree the package uses the library that make has built."""
         with tempfile.TemporaryDirectory() as folder:
             tree = Path(folder)
             (tree / "build").mkdir()
@@ -610,7 +610,7 @@ class OperatorTest(unittest.TestCase):
             self.assertTrue(same(captured, hw4.decode(*expected.append(b, c, rope=table, q=a))), at)
 
     def test_values_without_meaning_end(self):
-        """No kernel hangs on values outside its range, nor writes outside of its outputs."""
+        """Values outside a kernel's range do not make it hang or write outside its outputs."""
         if "cuda" not in devices():
             self.skipTest("needs a GPU")
         for contract, dtype in CONTRACTS:
@@ -679,7 +679,7 @@ class ArraysTest(unittest.TestCase):
 
 class WheelTest(unittest.TestCase):
     def test_it_holds_all(self):
-        """Without a build, whose library is this one."""
+        """Installs without a build: the library is the existing one."""
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([sys.executable, "-c", "import sys, backend; print(backend.build_wheel(sys.argv[1]))", folder],
                            cwd=ROOT / "python", check=True, stdout=subprocess.DEVNULL,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hw4.plot: what it draws from files of hw4 bench and of hw4.neighbours.
+"""hw4.plot: its drawings of files from hw4 bench and from hw4.neighbours.
 
     python3 tests/tools/plot_test.py [-v] [TestClass[.test_name]]
 
@@ -45,7 +45,7 @@ class PlotTest(unittest.TestCase):
         cls.neighbours.write_text(json.dumps({"device": "a GPU", "dtype": "bf16", "passes": "both", "rows": rows}))
 
     def drawn(self, *words):
-        """{(title, words on the axis): panel}"""
+        """{(title, axis label): panel}"""
         args = plot.parse([*map(str, words), "-o", "x.svg"])
         machine, cells = plot.cells_asked_for(args)
         panels, titles = plot.figure_of(cells, machine, args).axes, []
@@ -55,7 +55,7 @@ class PlotTest(unittest.TestCase):
 
     @staticmethod
     def lines(panel):
-        """{colour: the points of its lines}, of those that are no marks; and the sizes that have marks."""
+        """{colour: the points of its lines}, without markers; and the sizes that have markers."""
         marks = [line for line in panel.lines if line.get_linestyle() == "None"]
         points = {line.get_color(): list(zip(*line.get_data())) for line in panel.lines if line not in marks}
         return points, sorted({x for mark in marks for x in mark.get_xdata()})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""profile/profile and profile/roofline without a GPU: what ncu wrote on an H200 (tests/tools/ncu), and whole runs with
-a fake ncu that writes it again."""
+"""profile/profile and profile/roofline without a GPU: output that ncu wrote on an H200 (tests/tools/ncu), and whole
+runs with a fake ncu that prints it again."""
 import json
 import os
 import re
@@ -38,7 +38,7 @@ def sample(name):
 
 class Metrics(unittest.TestCase):
     def test_every_value_of_a_launch(self):
-        """drawn_tiles on t28, by hand from the sample's columns."""
+        """The values of drawn_tiles on t28, calculated by hand from the sample's columns."""
         rows = ncu_csv.parse(sample("t28.csv"))
         values = metrics.metric_values(rows[KERNELS.index("drawn_tiles")].number)
         expected = {
@@ -83,7 +83,7 @@ class Roofline(unittest.TestCase):
 
 
 class Runs(unittest.TestCase):
-    """The whole programs, with an ncu that gives out the samples."""
+    """The whole programs, with an ncu that prints the samples."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="profile_test-")
@@ -95,7 +95,7 @@ class Runs(unittest.TestCase):
         self.proc(admin_only=0)
 
     def proc(self, admin_only):
-        """/proc as far as profile reads it."""
+        """A fake /proc, as far as profile reads it."""
         for name, text in (("driver/nvidia/params", f"RmProfilingAdminOnly: {admin_only}\n"),
                            ("self/status", f"CapEff:\t{0:016}\n")):
             path = self.dir / "proc" / name
@@ -109,8 +109,8 @@ class Runs(unittest.TestCase):
         path.chmod(0o755)
 
     def ncu_saying(self, log, code=0, out="", lines="", err=""):
-        """An ncu that leaves its arguments, writes the log file and ends; its program prints `out` and `err`, and
-        hw4 bench --output has the launches of a sample's `lines`."""
+        """An ncu that records its arguments, writes the log file and ends; its program prints `out` and `err`, and hw4
+        bench --output has the launches of a sample's `lines`."""
         self.program("ncu", "import json\nif sys.argv[1:] == ['--version']:\n    sys.exit(print('Version 2025.1'))\n"
                             f"open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write({log!r})\n"
                             "open(CALLS, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
@@ -132,7 +132,7 @@ class Runs(unittest.TestCase):
                                 exit_code=exit_code)
 
     def refusal(self, *arguments, exit_code):
-        """The last line of a run that fails; there is no table."""
+        """The last line of a run that fails without a table."""
         done = self.profile(*arguments, exit_code=exit_code)
         self.assertEqual(done.stdout, "")
         return done.stderr.splitlines()[-1]
@@ -171,7 +171,7 @@ class Runs(unittest.TestCase):
                                r"+76\.1$")
 
     def test_passes_beside_the_kernel_are_left_out(self):
-        """The contract fixed has some; the samples stand in, with a column more."""
+        """The contract fixed has such passes; the samples stand in, with one more column."""
         names, units, *rows = sample("t28.csv").splitlines()[3:]
         column = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
         beside = [rows[0].replace("plain_rows(KernelArgs)", name) for name in
@@ -186,7 +186,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(launches[0]["metrics"]["tensor_pipe_pct"], 57.25)
 
     def test_another_program(self):
-        """The launches that ncu saw are told by their functions."""
+        """Functions distinguish the launches that ncu saw."""
         table = sample("t28.csv").splitlines()
         names = ["void mine<64>(float *)", "other(int)", "void ns::mine<32>(float *)"]
         rows = [re.sub(r'^("[^"]*",){4}"[^"]*"', lambda found: found[0].rsplit('"', 2)[0] + f'"{name}"', row_of)

@@ -1,4 +1,4 @@
-"""A program without .py at the end of its name: as a module, so that its functions can be tested, or run as a whole."""
+"""Loads a program whose name has no .py as a module, so that tests can call its functions or run it as a whole."""
 import concurrent.futures
 import importlib.machinery
 import importlib.util
@@ -25,7 +25,7 @@ def program_as_module(path):
 
 
 def become(program, arguments, pipes, settings):
-    """The program, in a child of this process and a group of its own, so that all that it starts can be ended with it."""
+    """Runs the program in a child process with its own group, so that all that it starts can be ended with it."""
     os.setsid()
     for number, pipe in enumerate(pipes, 1):
         os.dup2(pipe, number)
@@ -46,10 +46,10 @@ def become(program, arguments, pipes, settings):
 
 
 def run_forked(command, **settings):
-    """What subprocess.run() gives for [sys.executable, program, ...] with its output captured as text; settings: cwd, env,
-    umask, executable (what the program starts for Python). Exit handlers do not run. In a copy of this process, with the modules that it has
-    imported: to start Python takes several times as long as what the programs do here. It is started where the start
-    itself, the streams or signals are the point."""
+    """What subprocess.run() gives for [sys.executable, program, ...] with its output captured as text; settings: cwd,
+    env, umask, executable (the Python that the program starts). Exit handlers do not run. Runs in a copy of this
+    process, with its imported modules: starting Python takes several times as long as the programs do here. Tests of
+    starting, streams or signals start it normally."""
     program, *arguments = map(os.fspath, command[1:])
     ends = [os.pipe(), os.pipe()]
     running = multiprocessing.get_context("fork").Process(target=become, args=(

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""report/build: the template language, published numbers computed a second time from report/data, data that is refused,
-and whether the committed report is what the data gives."""
+"""report/build: the template language, published numbers computed independently from report/data, refused data, and
+whether the committed report is up to date."""
 import json
 import os
 import re
@@ -114,7 +114,7 @@ def row(ratio, pairs=14, drift=1.0, **fields):
 
 
 class MeasuredLater(Folder):
-    """What the pages show once files are there that need not be."""
+    """Content of the pages that needs optional files."""
 
     def add(self, name, **fields):
         common = {field: json.loads((DATA / "ladder.json").read_text())[field] for field in schema.COMMON}
@@ -161,7 +161,7 @@ class MeasuredLater(Folder):
 
 
 class Published(unittest.TestCase):
-    """Numbers of the report, computed a second time from the files."""
+    """Numbers of the report, computed independently from the files."""
 
     @classmethod
     def setUpClass(cls):
@@ -179,7 +179,7 @@ class Published(unittest.TestCase):
         return json.loads((DATA / f"{name}.json").read_text())
 
     def assert_facts(self, **wanted):
-        """Paths with two underscores in the place of a dot."""
+        """Two underscores in a path stand for a dot."""
         for path, value in wanted.items():
             self.assertAlmostEqual(self.fact(path.replace("__", ".")), value, delta=1e-9 * abs(value), msg=path)
 
@@ -268,7 +268,7 @@ class Published(unittest.TestCase):
 
 
 def python_with_matplotlib():
-    """One that has the pinned version: this one, or the one that make report has made; else this one."""
+    """A Python with the pinned version: this one, or the one that make report has installed; otherwise this one."""
     ask = "import matplotlib; print(matplotlib.__version__)"
     for python in (sys.executable, str(ROOT / "build/report-venv/bin/python")):
         if os.path.exists(python):
@@ -279,7 +279,7 @@ def python_with_matplotlib():
 
 
 class Committed(unittest.TestCase):
-    """The report of this repository. Figures are compared where the pinned matplotlib is, but for places of texts."""
+    """This repository's report. Figures are compared, but for text positions, where the pinned matplotlib is found."""
 
     def test_it_is_what_the_data_gives(self):
         done = subprocess.run([python_with_matplotlib(), BUILD, "--check"], capture_output=True, text=True)
