@@ -8,9 +8,9 @@ import statistics
 from terminal import one_line
 from verdict import PASSED
 
-SAME_WITHIN = 0.05  # of the time: less is noise more often than not
-BENCH_SAME_WITHIN = 0.03  # of a median of many samples
-LEAST_S, MOST_S = 1e-9, 1e9  # no run takes other times
+SAME_WITHIN = 0.05  # relative to the time: smaller changes are mostly noise
+BENCH_SAME_WITHIN = 0.03  # relative to a median of many samples
+LEAST_S, MOST_S = 1e-9, 1e9  # plausible times of a run
 SAME = "about the same"
 
 
@@ -30,7 +30,7 @@ def read_results(path: str) -> list[dict]:
             if not all(isinstance(text, str) for text in texts) or not (
                     seconds is None or seconds == 0 or LEAST_S <= seconds <= MOST_S):
                 raise TypeError
-            "".join(texts).encode("utf-8", "surrogateescape")  # so that they can be printed
+            "".join(texts).encode("utf-8", "surrogateescape")  # checks that the texts can be printed
     except OSError as error:
         raise NotResults(f"{path}: {error.strerror}") from error
     except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -8,23 +8,23 @@ import re
 from tsv import Row, Table, TableError, read_text
 
 COLUMNS = ("name", "B", "N", "d", "kind", "seed", "limit_s", "crc32_in")
-# A row that ends before these is of the course's form: one head, as many keys as queries, no mask, forward,
+# A row that ends before these columns has the course's form: one head, as many keys as queries, no mask, forward,
 # float32.
 USUAL = {"heads": "1", "keys": "", "mask": "none", "operation": "forward", "element": "float32", "window": "0",
          "scale": "0", "d_v": "-", "lengths": "-"}
 UNKNOWN_CRC = "-"
 MASKS = ("none", "causal")
-PRODUCTS = {"forward": 2, "backward": 5}  # of matrices, by operation (src/problem/operation.h)
+PRODUCTS = {"forward": 2, "backward": 5}  # matrix products by operation (src/problem/operation.h)
 ELEMENT_BYTES = {"float32": 4, "bf16": 2, "fp16": 2}  # in the order of their codes (src/problem/element.h)
 SHORT_HEADER_BYTES, LONG_HEADER_BYTES = 12, 64
-NAME = r"\w[\w.-]*"  # files are named after a case, so this must not lead out of their folder
+NAME = r"\w[\w.-]*"  # becomes a file name, so it must not lead out of its folder
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     name: str
     batches: int
-    tokens: int  # queries of a head
+    tokens: int  # queries per head
     dim: int
     kind: str
     seed: int
@@ -35,11 +35,11 @@ class Case:
     keys: int
     mask: str
     operation: str
-    element: str = "float32"  # of the input and the output
-    window: int = 0  # keys that a query sees at most; 0: no window
-    scale: str = "0"  # what scores are multiplied by, as the table says it; 0: 1/sqrt(d)
+    element: str = "float32"  # type of the input and the output
+    window: int = 0  # the most keys that a query sees; 0: no window
+    scale: str = "0"  # the factor of the scores as the table writes it; 0: 1/sqrt(d)
     value_dim: int = 0  # d_v; 0: d
-    lengths: tuple[int, ...] = ()  # the keys of the first batches, the last number of all further ones; none: all have all
+    lengths: tuple[int, ...] = ()  # keys of the first batches, the last number for all others; none: all keys
 
     @property
     def is_plain(self) -> bool:
@@ -123,7 +123,7 @@ class Case:
 
 
 _FROM_1 = ("0*[1-9][0-9]*", "a whole number from 1")
-_FORMS = {  # of each column: a pattern, and what is needed in words
+_FORMS = {  # for each column a pattern, and its description in words
     "name": (NAME, "letters, digits, '_', '-' and '.'"), "B": _FROM_1, "N": _FROM_1, "d": _FROM_1,
     "seed": ("[0-9]+", "a whole number from 0"), "limit_s": (r"(?=.*[1-9])[0-9]+(\.[0-9]+)?", "seconds above 0"),
     "crc32_in": (f"[0-9a-f]{{8}}|{UNKNOWN_CRC}", f"8 digits of 0-9a-f or '{UNKNOWN_CRC}'"),

@@ -12,17 +12,17 @@ import subprocess
 import threading
 import time
 
-KILL_GRACE_S = 0.5  # a run that ends only a little over its limit shows by how much
-TERM_GRACE_S = 1.0  # between SIGTERM, which lets a program remove its temporary files, and SIGKILL
+KILL_GRACE_S = 0.5  # a run slightly over its limit can then show by how much
+TERM_GRACE_S = 1.0  # after SIGTERM, which lets a program remove its temporary files, before SIGKILL
 LINE_LENGTH = 300
-LAST_LINES = 5  # of each stream
+LAST_LINES = 5  # per stream
 LAST_BYTES = 4096
 READ_STEP = 1 << 16
 READS_AT_ONCE = 32  # more than a pipe holds
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-ORPHAN_PATIENCE_S = 5.0  # for processes that were killed to go
+ORPHAN_PATIENCE_S = 5.0  # time for killed processes to end
 
-_live: set[int] = set()  # process groups whose leader is not reaped, so whose number cannot be another's
+_live: set[int] = set()  # process groups whose leader is not reaped: their numbers are still theirs
 _earlier_children: set[int] | None = None  # None: orphans are not adopted
 
 
@@ -37,12 +37,12 @@ class Interrupted(BaseException):
 @dataclasses.dataclass(frozen=True)
 class Ended:
     wall_s: float
-    exit_code: int | None  # None when a signal ended it
+    exit_code: int | None  # None after a signal
     signal: int | None
-    at_limit: bool  # ended by us
-    last_error_line: str  # before we ended it
-    last_lines: list[str] = dataclasses.field(default_factory=list)  # of both streams, where they were kept
-    error_lines: list[str] = dataclasses.field(default_factory=list)  # all that was kept of standard error
+    at_limit: bool  # the judge ended it
+    last_error_line: str  # its last line before the judge ended it
+    last_lines: list[str] = dataclasses.field(default_factory=list)  # from both streams, where kept
+    error_lines: list[str] = dataclasses.field(default_factory=list)  # all lines kept from standard error
 
     @classmethod
     def with_status(cls, status: int, **more) -> Ended:
@@ -76,7 +76,7 @@ def raise_on_signals() -> None:
     endings = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def interrupt(number, _frame):
-        for ending in endings:  # a second Ctrl-C must not stop the cleaning up
+        for ending in endings:  # a second Ctrl-C must not stop the clean-up
             signal.signal(ending, signal.SIG_IGN)
         raise Interrupted(number)
 
@@ -200,7 +200,7 @@ class End:
         self._waiter.start()
 
     def _wait(self, pid: int, writer: int) -> None:
-        # WNOWAIT: the process stays a zombie, so its number stays its own until nobody signals it any more.
+        # WNOWAIT: the process stays a zombie, so its number stays its own as long as it may be signalled.
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         self.at = time.monotonic()
         os.close(writer)
@@ -257,7 +257,7 @@ def run(command: list[str], limit_s: float | None = None, keep_streams: bool = F
             stop_group(child.pid)
             raise
         end.close()
-        for tail in tails:  # its last words
+        for tail in tails:  # its last output
             tail.take()
     return Ended.with_status(child.returncode, wall_s=end.at - began, at_limit=at_limit,
                              last_error_line=said_at_limit if at_limit else errors.last_line(),

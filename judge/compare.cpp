@@ -1,4 +1,4 @@
-// compare: two outputs of one case, value by value where their bytes differ; or one and what float64 gives.
+// compare: compares two outputs of one case value by value where their bytes differ; or one output with float64.
 //
 //     compare [--atol X] [--rtol Y] INPUT EXPECTED GOT
 //     compare --exact TYPE --atol X [--rtol Y] INPUT GOT
@@ -36,7 +36,7 @@ namespace {
 
 constexpr size_t kBlockValues = size_t{1} << 18; // 1 MiB: stays in the cache between read() and memcmp()
 
-constexpr size_t kFirstNpyBytes = 10; // say how long a .npy header is
+constexpr size_t kFirstNpyBytes = 10; // hold the length of a .npy header
 
 constexpr int kEqual = 0;
 constexpr int kDifferent = 1;
@@ -67,12 +67,12 @@ struct CannotCompare : std::runtime_error {
 };
 
 struct Tolerance {
-    std::vector<double> atol = {0.0}; // for all outputs, or for each
+    std::vector<double> atol = {0.0}; // for all outputs, or one for each
     double rtol = 0.0;
 
     bool of_each() const { return atol.size() > 1; }
 
-    // An infinity allows nothing: times rtol it would allow everything.
+    // An infinity allows no difference: multiplied by rtol it would allow every one.
     double around(float expected, size_t output) const {
         if (!std::isfinite(expected)) return 0.0;
         return atol[of_each() ? output : 0] + rtol * std::fabs(static_cast<double>(expected));
@@ -80,24 +80,24 @@ struct Tolerance {
 };
 
 struct Arguments {
-    std::optional<Tolerance> tolerance;   // without it the bytes decide
-    const Operation* operation = nullptr; // null: what INPUT says
-    std::optional<Element> exact;         // what the input is rounded to; without it there is an output to compare with
+    std::optional<Tolerance> tolerance;   // none: the bytes decide
+    const Operation* operation = nullptr; // null: from INPUT
+    std::optional<Element> exact;         // the input is rounded to this type; none: an expected output is given
     std::string input;
     std::string expected;
     std::string got;
 };
 
-// In the form that its name says. Of a plain file the size is known; that of a pipe or of gzip shows as it is read.
+// An output in the form that its name says. A plain file's size is known; a pipe's or gzip's only after reading.
 class OutputStream {
 public:
     OutputStream(const std::string& name, const Problem& problem)
         : OutputStream(shown_input(name), open_input(name), form_of_output(name, problem), problem.element) {}
 
-    // Before anything is read: false where it has another size.
+    // Before anything is read: false where the size is known and different.
     bool may_have(uint64_t bytes) const { return !size_ || *size_ == bytes; }
 
-    // Whether it has just so many. Where that is not known, it is read up to there, and one byte more.
+    // Whether it has exactly this size. Where the size is unknown, reads up to it, and one byte more.
     bool has(uint64_t bytes) {
         if (size_) return *size_ == bytes;
         std::array<unsigned char, 4096> rest{};
@@ -105,13 +105,13 @@ public:
         return taken_ == bytes;
     }
 
-    // After has().
+    // Call after has().
     std::string size_in_words(uint64_t bytes) const {
         if (!size_ && taken_ > bytes) return "more than " + std::to_string(bytes);
         return std::to_string(size_.value_or(taken_));
     }
 
-    // All the values, or false: it has ended.
+    // Reads all the values, or returns false where the output ends before.
     bool read(float* to, size_t count) {
         const size_t bytes = count * bytes_of(element_);
         if (take(reinterpret_cast<char*>(to + count) - bytes, bytes) < bytes) return false;
@@ -128,7 +128,7 @@ private:
         if (!form.head.empty()) pass_npy_header(form.head);
     }
 
-    // numpy.save() of some versions leaves more room in it than hw4 does.
+    // Some versions of numpy.save() leave more padding in the header than hw4 does.
     void pass_npy_header(const Bytes& like) {
         Bytes header(kFirstNpyBytes);
         header.resize(source_->read(header.data(), header.size()));
@@ -152,7 +152,7 @@ private:
     std::string path_;
     Element element_;
     std::unique_ptr<ByteSource> source_;
-    std::optional<uint64_t> size_; // of the numbers
+    std::optional<uint64_t> size_; // without the header
     uint64_t taken_ = 0;
     bool ended_ = false;
 };
@@ -167,22 +167,22 @@ struct Difference {
     bool has_nan() const { return std::isnan(expected) || std::isnan(got); }
 };
 
-// What the comparison found. `breaking` are the differences that the rule does not allow.
+// Results of a comparison. `breaking` counts the differences that the rule does not allow.
 struct Findings {
     size_t differing = 0;
     size_t breaking = 0;
     size_t expected_nan = 0;
     size_t got_nan = 0;
     std::optional<Difference> first_breaking;
-    std::optional<Difference> largest[kMostOutputs]; // of each
+    std::optional<Difference> largest[kMostOutputs]; // for each output
 };
 
-// How many values all outputs have.
+// The number of values in all outputs.
 size_t values_of(const Problem& problem) {
     return problem.file_bytes(problem.operation->outputs) / bytes_of(problem.element);
 }
 
-// Which of the outputs a value belongs to.
+// The output to which a value belongs.
 size_t output_of(size_t index, const Problem& problem) {
     return number_place(problem, problem.operation->outputs, static_cast<int64_t>(index)).operand;
 }
@@ -211,7 +211,7 @@ void compare_block(Findings& findings, const std::vector<float>& expected, const
     }
 }
 
-// Nothing where one of them ended too early. read_expected(to, count) says whether it has not.
+// Returns nothing where an output ended too early. read_expected(to, count) returns false at the end.
 template <class ReadExpected>
 std::optional<Findings> compare_values(const ReadExpected& read_expected, OutputStream& got, const Problem& problem,
                                        const std::optional<Tolerance>& tolerance) {
@@ -229,7 +229,7 @@ std::optional<Findings> compare_values(const ReadExpected& read_expected, Output
     return findings;
 }
 
-// Steps from one number to the other through all of the type between them; +0 and -0 are the same step.
+// The number of steps between two numbers among all numbers of the type; +0 and -0 are the same.
 int64_t ulp_distance(float a, float b, Element element) {
     const auto rank = [&](float value) {
         const auto magnitude = static_cast<int64_t>(bits_of(element, std::fabs(value)));
@@ -270,7 +270,7 @@ void print_first(const Difference& difference, const Problem& problem) {
                 bits_of(problem.element, difference.got), distance.c_str(), difference.index * bytes);
 }
 
-// What is expected is no number of the output's type.
+// The expected value is not a number of the output's type.
 void print_first_inexact(const Difference& difference, const Problem& problem) {
     std::printf("first: %s: expected %.9g, got %.9g, byte offset %zu\n",
                 place_of_value(difference.index, problem).c_str(), static_cast<double>(difference.expected),
@@ -283,7 +283,7 @@ void print_largest(const Difference& difference, const Problem& problem) {
                 static_cast<double>(difference.got));
 }
 
-// Of all outputs, or of each where each is allowed its own.
+// Prints the largest difference of all outputs, or of each where each has its own tolerance.
 void print_largest_of(const Findings& findings, bool of_each, const Problem& problem) {
     const Difference* largest = nullptr;
     for (const std::optional<Difference>& of_output : findings.largest) {
@@ -309,7 +309,7 @@ void print_findings(const Findings& findings, const Arguments& arguments, const 
                     findings.expected_nan, findings.got_nan);
 }
 
-// Without an output to compare with `expected` is null.
+// `expected` is null where no output is compared with.
 bool sizes_match(const Problem& problem, OutputStream* expected, OutputStream& got) {
     const uint64_t needed = problem.file_bytes(problem.operation->outputs);
     const bool expected_matches = expected == nullptr || expected->has(needed);
@@ -380,7 +380,7 @@ Element parse_element(const std::string& text) {
 
 [[noreturn]] void refuse(const std::string& what) { throw CannotCompare(what + "; see --help"); }
 
-// Nothing when --help has been answered.
+// Returns nothing after --help.
 std::optional<Arguments> parse_arguments(int argc, char** argv) {
     Arguments arguments;
     const auto tolerance = [&arguments]() -> Tolerance& {
@@ -424,7 +424,7 @@ int main(int argc, char** argv) {
     hw4::occupy_closed_streams();
     try {
         return hw4::run(argc, argv);
-    } catch (const std::exception& error) { // bad_alloc too: no failure may look like a verdict
+    } catch (const std::exception& error) { // also bad_alloc: no failure may look like a verdict
         std::fprintf(stderr, "compare: %s\n", hw4::one_line(error.what()).c_str());
         return hw4::kCannotCompare;
     }

@@ -14,15 +14,15 @@ from tsv import Row, Table, TableError, read_text
 
 KEY = ("case", "operation", "contract", "mask")
 REVISION, EXPECTED, BOUND = "revision", "expected", "bound"
-REFUSED = "refused"  # the case has numbers that the contract's type has not
-ANY_NUMBER = 1e308  # where FlashAttention-2 gives none, or one that is not near: any that is finite will do
-OUTPUTS = {"forward": 1, "backward": 3}  # of each operation, which all have a bound (src/problem/operation.h)
+REFUSED = "refused"  # the case has numbers outside the range of the contract's type
+ANY_NUMBER = 1e308  # where FlashAttention-2 gives no number, or a wrong one: any finite number passes
+OUTPUTS = {"forward": 1, "backward": 3}  # number of outputs by operation, each with its bound (src/problem/operation.h)
 
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
     revision: str  # like f32.forward/1
-    crc32: str  # of the output, eight hexadecimal digits
+    crc32: str  # CRC of the output, eight hexadecimal digits
 
     def __str__(self) -> str:
         return self.crc32
@@ -45,7 +45,7 @@ class Decisions:
     """The rows of a table."""
 
     def __init__(self, rows: dict[tuple[str, ...], Expectation | Bound]):
-        self.rows = rows  # by KEY
+        self.rows = rows  # keys: KEY
 
     @property
     def contracts(self) -> list[str]:

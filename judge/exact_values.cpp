@@ -10,7 +10,7 @@
 namespace hw4 {
 namespace {
 
-// One after the other, on all processors.
+// Runs the work for one index after another, on all processors.
 template <class Work>
 void each(int64_t count, const Work& work) {
     std::atomic<int64_t> next{0};

@@ -1,5 +1,5 @@
-// What attention and its gradients are in float64, from a case's numbers rounded to a type: what outputs are compared
-// with under contracts that have a bound instead of bytes.
+// Attention and its gradients in float64, from a case's numbers rounded to a type: the reference for contracts that
+// have a bound instead of bytes.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace hw4 {
 
-// O of one batch, or dQ, dK and dV, its operands one after the other. Rounded to float32 only at the end: thousands of
-// times finer than what it is compared with. On all processors.
-// `keys`: how many of the batch's rows of K and V it attends to.
+// O of one batch, or dQ, dK and dV; its operands follow each other. Rounded to float32 only at the end, which is
+// thousands of times finer than the compared outputs. Uses all processors. `keys`: how many of the batch's rows of K
+// and V it attends to.
 std::vector<float> exact_output(const Problem& problem, const std::vector<float>& batch, int64_t keys);
 
-// Those of all batches in their order, each computed when its values are asked for.
+// The outputs of all batches in order; each is computed when its values are read.
 class ExactValues {
 public:
     ExactValues(CaseReader& input, Element element) : input_(input), element_(element) {}
@@ -27,9 +27,9 @@ private:
 
     CaseReader& input_;
     Element element_;
-    int64_t batch_ = 0; // the next
+    int64_t batch_ = 0; // the next batch
     std::vector<float> computed_;
-    size_t taken_ = 0; // of those, which are as in a file
+    size_t taken_ = 0; // values read from it, in the file's order
 };
 
 } // namespace hw4

@@ -54,7 +54,7 @@ def shown(path: str) -> str:
 
 def can_write(path: str) -> bool:
     if path == STANDARD_OUTPUT:
-        return sys.stdout is not None  # it is None where the caller has closed it
+        return sys.stdout is not None  # None where the caller has closed it
     place = path if os.path.exists(path) and not os.path.isfile(path) else os.path.dirname(os.path.abspath(path))
     return not os.path.isdir(path) and os.access(place, os.W_OK)
 
@@ -70,7 +70,7 @@ def write_whole(path: str, text: str) -> None:
         if path != STANDARD_OUTPUT:
             replace_file(path, text)
             return
-        # Not by sys.stdout, which would try again at the program's end what was not taken.
+        # Not with sys.stdout, which would retry a failed write at the program's end.
         with open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False) as stream:
             stream.write(text)
     except OSError as error:
@@ -84,7 +84,7 @@ def replace_file(path: str, text: str) -> None:
         old = os.stat(path)
     except FileNotFoundError:
         old = None
-    if old and not stat.S_ISREG(old.st_mode):  # a device or a pipe takes the text, its name stays its own
+    if old and not stat.S_ISREG(old.st_mode):  # a device or a pipe is written to, not replaced
         with open(path, "w", encoding="utf-8", newline="") as special:
             special.write(text)
         return

@@ -40,7 +40,7 @@ def _sizes(path: str, header: bytes) -> dict:
         return {"operation": list(PRODUCTS)[operation], "mask": MASKS[mask], "batches": batches, "heads": heads,
                 "kv_heads": kv_heads, "tokens": tokens, "keys": keys, "dim": dim, "element": list(ELEMENT_BYTES)[element],
                 "window": window, "scale": f"{scale:.9g}", "value_dim": 0 if value_dim == dim else value_dim,
-                "lengths": (keys,) if by_lengths else ()}  # how many there are says the file; no more is asked here
+                "lengths": (keys,) if by_lengths else ()}  # the file has the numbers; only their presence matters here
     if not header:
         raise TableError(f"{path}: is empty, need a header of {SHORT_HEADER_BYTES} bytes")
     if len(header) < SHORT_HEADER_BYTES:

@@ -25,14 +25,14 @@ class WrongContract(Exception):
 @dataclasses.dataclass(frozen=True)
 class Contract:
     name: str
-    is_default: bool  # hw4 takes it by itself
+    is_default: bool  # hw4's default
     compared: str = BYTES
-    most_columns: int | None = None  # of Q, K and V; None: any number
+    most_columns: int | None = None  # limit of Q, K and V; None: none
     revisions: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)  # by operation and mask
-    element: str = "float32"  # what it computes with
-    windows: frozenset[str] = frozenset()  # the operations that it computes with a window
-    lengths: frozenset[str] = frozenset()  # with lengths
-    pads: frozenset[str] = frozenset()  # with d_v other than d
+    element: str = "float32"  # type it computes with
+    windows: frozenset[str] = frozenset()  # operations that take a window
+    lengths: frozenset[str] = frozenset()  # operations that take lengths
+    pads: frozenset[str] = frozenset()  # operations that take d_v other than d
 
     def revision_for(self, case: Case) -> str | None:
         """None where it does not compute that."""
@@ -49,7 +49,7 @@ class Contract:
         lacks_operation = all(computed != case.operation for computed, _ in self.revisions)
         takes_element = self.element == "float32" or case.element in ("float32", self.element)
         lacks_window = case.window > 0 and case.operation not in self.windows
-        lacks_lengths = bool(case.lengths) and (case.operation not in self.lengths or self.is_by_bound)  # none is measured
+        lacks_lengths = bool(case.lengths) and (case.operation not in self.lengths or self.is_by_bound)  # no bounds
         lacks_columns = case.value_dim > 0 and case.operation not in self.pads
         return bool(self.revisions) and (lacks_operation or lacks_window or lacks_lengths or lacks_columns or
                                          not takes_element)
@@ -69,7 +69,7 @@ class Kernel:
 @dataclasses.dataclass(frozen=True)
 class Listing:
     contracts: list[Contract]  # the default first
-    kernels: list[Kernel]  # those of an operation, a contract and a device in the order of their table
+    kernels: list[Kernel]  # in the order of their table for each operation, contract and device
 
 
 def _contract(listed: dict, is_default: bool) -> Contract:

@@ -73,7 +73,7 @@ def compile_commands(build: str) -> dict:
 def _compile_command(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            compiling = file.read().partition("; ")[0]  # then the one that links
+            compiling = file.read().partition("; ")[0]  # followed by the link command
     except OSError:
         return None
     return " ".join(compiling.split())
@@ -88,14 +88,14 @@ def cuda_toolkit(build: str) -> str | None:
     return release[1] if release else None
 
 
-# What is made from measurements does not change what is measured.
+# Files generated from measurements do not affect new measurements.
 _GENERATED = ("report/data", "report/figures", "report/report.md", "report/contracts.md", "report/lab5.md",
               "report/cs336.md", "README.md")
 
 
 def changed_files(root: str) -> list[str] | None:
     """What differs from the commit, apart from what is generated; None where git does not know."""
-    # Without its optional locks, so that nobody's commit is stood in the way of.
+    # Without optional locks, so as not to block a commit elsewhere.
     status = _first_answer(["git", "--no-optional-locks", "-C", root, "status", "--porcelain", "--", ".",
                             *(f":(exclude){path}" for path in _GENERATED)])
     return None if status is None else [line[3:] for line in status.splitlines()]

@@ -22,7 +22,7 @@ class References:
 
     def __init__(self, folder: str, hw4: str, seq: str):
         self.folder = folder
-        self._programs = (hw4, seq)  # the same bytes, one much sooner; where hw4 is wrong or not there, seq decides
+        self._programs = (hw4, seq)  # the same bytes, hw4 much faster; where hw4 is wrong or missing, seq decides
 
     def of(self, case: Case, contract: str, expectation: Expectation, case_input: str,
            folder: str | None = None) -> str:
@@ -31,14 +31,14 @@ class References:
         path = os.path.join(folder, f"{case.name}.{contract}.{expectation.crc32}.out")
         if not _has_crc(path, expectation.crc32):
             os.makedirs(folder, exist_ok=True)
-            if not is_file(path):  # os.replace() takes the place of a file, which another judge may just have made
+            if not is_file(path):  # os.replace() would replace a file that another judge may just have made
                 remove_whatever(path)
             _make(path, programs, contract, expectation.crc32, case_input)
         return path
 
 
 def _make(path: str, programs: tuple[str, ...], contract: str, crc: str, case_input: str) -> None:
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"  # another judge, also on another node, may be making it too
+    temporary = f"{path}.{secrets.token_hex(4)}.tmp"  # another judge, even on another node, may write at the same time
     why = ""
     for program in programs:
         try:

@@ -19,9 +19,9 @@ from verdict import JUDGE_ERROR, NOT_BUILT, PASSED, SKIPPED, Result, Settings
 COURSE_CASES = {f"t{number:02}" for number in range(1, 31)}
 COURSE_POINTS = 60
 POINTS_PER_CASE = 3
-USING_THE_CPU = "using the CPU: "  # how hw4 begins when it was free to choose and found no GPU
+USING_THE_CPU = "using the CPU: "  # hw4's first words when it chose the CPU for lack of a GPU
 VERDICT_WIDTH = len("NO-OUT")
-FORMULA_STARTS = tuple("=+-@\t\r")  # a spreadsheet would compute such a cell
+FORMULA_STARTS = tuple("=+-@\t\r")  # a spreadsheet would evaluate such a cell
 
 GREEN, RED, YELLOW, PLAIN = "\033[32m", "\033[31m", "\033[33m", "\033[0m"
 
@@ -89,7 +89,7 @@ def counts(results: list[Result]) -> tuple[int, int, int]:
 @dataclasses.dataclass(frozen=True)
 class Points:
     """Points by the course's rule. A case passes under all contracts it was judged under."""
-    judged: int  # of the course's cases
+    judged: int  # number of the course's cases
     failed: int
 
     @classmethod

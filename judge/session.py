@@ -10,12 +10,12 @@ import time
 
 import child
 
-START_UP_S = 1.0  # a new process may take so much longer before it is ended: a GPU's context is made
-END_GRACE_S = 5.0  # for a process that was told of no more cases
+START_UP_S = 1.0  # a new process may take this much longer, to create a GPU's context
+END_GRACE_S = 5.0  # for a process without further cases
 READ_STEP = 1 << 16
 MESSAGE = "hw4: "
-RESULT = re.compile(rf"^(?!{MESSAGE}).*\b([0-9]+\.[0-9]+) s")  # of a case, or of all at the end: last its seconds
-REMARKS = ("note: ", "using the CPU: ")  # what hw4 says of a case that goes on
+RESULT = re.compile(rf"^(?!{MESSAGE}).*\b([0-9]+\.[0-9]+) s")  # of a case, or the total; ends with the seconds
+REMARKS = ("note: ", "using the CPU: ")  # hw4's remarks on a case that continues
 
 
 def pair_line(case_input: str, output: str) -> bytes:
@@ -44,7 +44,7 @@ class _Process:
     def __init__(self, command: list[str]):
         self._started = child.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self._over = child.End(self._started.pid)
-        self._rest = b""  # of a line
+        self._rest = b""  # an incomplete line
         self._said = ""  # the last message about the case
 
     @property
@@ -57,7 +57,7 @@ class _Process:
 
     def tell(self, line: bytes) -> None:
         self._said = ""
-        with contextlib.suppress(BrokenPipeError):  # then it has ended, and that is seen
+        with contextlib.suppress(BrokenPipeError):  # the process has ended, which is noticed later
             self._started.stdin.write(line)
 
     def wait_for_case(self, case_input: str, deadline: float | None) -> float | None:
@@ -101,7 +101,7 @@ class _Process:
         if self._started.returncode is None:
             self._over.wait()
             child.reap(self._started)
-            while self._lines(None) is not None:  # its last words
+            while self._lines(None) is not None:  # its last output
                 pass
         self._said = said if is_forced else self._said
         for file in (self._started.stdin, self._started.stdout, self._over):
@@ -115,7 +115,7 @@ class Session:
     def __init__(self, command: list[str]):
         self._command = command
         self._process: _Process | None = None
-        self.troubles: list[str] = []  # how processes ended that were at no case
+        self.troubles: list[str] = []  # unexpected exits of processes without a case
 
     def run(self, case_input: str, output: str, limit_s: float | None) -> child.Ended:
         """As child.run(); of a case that was computed the time is its own, as hw4 tells it."""

@@ -9,7 +9,7 @@ import child
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    name: str  # for the reports
+    name: str  # name in the reports
     path: str
     why_not_built: str = ""
 

@@ -9,8 +9,8 @@ import provenance
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
-# Control characters, in their 8-bit form too; line and paragraph separators; what turns the direction of text; and
-# bytes of names that are no UTF-8, as Python keeps them.
+# Control characters, also in their 8-bit form; line and paragraph separators; characters that change the text
+# direction; and bytes of names that are not UTF-8, as Python stores them.
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
 
 

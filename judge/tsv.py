@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Row = dict[str, str]  # by column
+Row = dict[str, str]  # keyed by column
 
 
 class TableError(Exception):
@@ -66,7 +66,7 @@ class Table:
         """With one more row, after the last of those that it follows."""
         before = [number for number, row in zip(self._numbers, self.rows) if follows(row)]
         number = max(before, default=self._header)
-        values = ["-"] * (max(self._places.values()) + 1)  # of columns that nobody reads
+        values = ["-"] * (max(self._places.values()) + 1)  # for unknown columns
         for column, value in fields.items():
             values[self._places[column]] = value
         start = "".join(self._lines[:number + 1])

@@ -29,7 +29,7 @@ SKIPPED = "SKIP"
 JUDGE_ERROR = "JE"
 NOT_BUILT = "BUILD"
 NOT_JUDGED = (JUDGE_ERROR, SKIPPED)
-LARGEST = "largest absolute difference: "  # how compare begins the line about it
+LARGEST = "largest absolute difference: "  # how compare's line about it begins
 
 
 class CaseError(Exception):
@@ -67,12 +67,12 @@ COURSE_RULE = Tolerance(5e-3, None)
 class Settings:
     launcher: list[str]
     judged: Program
-    is_from_elsewhere: bool  # not the hw4 of --bin: it is told its input and its output alone, and is not trusted
-    is_alone: bool  # no other program is judged
+    is_from_elsewhere: bool  # not the hw4 of --bin: it gets only input and output, and is not trusted
+    is_alone: bool  # the only judged program
     hw4_options: list[str]
     contract: Contract
-    is_told: bool  # whether our hw4 and seq are told the contract, or take their default by themselves
-    is_ours: bool  # the hw4 that is judged is the one that listed the contract
+    is_told: bool  # whether our hw4 and seq get the contract as an option, or use their default
+    is_ours: bool  # the judged hw4 is the one that listed the contract
     expectations: Decisions
     bounds: Decisions
     references: References
@@ -80,11 +80,11 @@ class Settings:
     generate: str
     compare: str
     cases_dir: str
-    work_dir: str  # where the judge makes files
+    work_dir: str  # folder for the judge's files
     expected_dir: str | None
     tolerance: Tolerance | None  # None: the bytes decide
     limit_factor: float | None  # None: no limit
-    limit_of_unknown: float | None  # of cases that have none in the table
+    limit_of_unknown: float | None  # for cases without one in the table
     runs: int
 
     @property
@@ -136,7 +136,7 @@ class Sample:
     exit_code: int | None
     signal: int | None
     last_error_line: str
-    last_lines: list[str]  # of both streams, of a program from elsewhere
+    last_lines: list[str]  # of both streams, for an external program
     verdict: str = PASSED
     detail: str = ""
     crc32_out: str | None = None
@@ -149,8 +149,8 @@ class Result:
     case: Case
     program: str
     contract: Contract
-    expectation: Expectation | None  # None: the table has none, or does not decide
-    bound: Bound | None  # None for the same reasons
+    expectation: Expectation | None  # None: the table has none, or it does not decide
+    bound: Bound | None  # None in the same cases
     verdict: str
     rule: str
     limit_s: float | None
@@ -182,14 +182,14 @@ class Result:
 class CaseJudge:
     def __init__(self, case: Case, settings: Settings, folder: CaseFolder, session: Session | None = None):
         self.case = case
-        self.session = session  # None: a process of its own
+        self.session = session  # None: its own process
         self.settings = settings
         self.folder = folder
         self.expectation = settings.expectations.of(case, settings.contract.name)
         self.bound = settings.bounds.of(case, settings.contract.name)
         self.limit_s = settings.limit_of(case)
         self.given = self._given_output()
-        self.shared: dict[str, str] = {}  # the CRC-32 of the original input and of the output that was given
+        self.shared: dict[str, str] = {}  # CRC-32 of the original input and of the given output
         self._output_name = settings.file_name(case, ".out")
 
     def judge(self) -> Result:
@@ -336,7 +336,7 @@ class CaseJudge:
     def _decide(self, sample: Sample, place: OwnRun | Sandbox) -> None:
         if sample.verdict == PASSED:
             self._decide_by_output(sample, place)
-        if sample.verdict not in (PASSED, "WA"):  # what it said of itself, where it said more than is quoted
+        if sample.verdict not in (PASSED, "WA"):  # its output, where there is more than the quoted part
             quoted = [f"stderr: {sample.last_error_line}"]
             sample.explanation = [] if sample.last_lines == quoted else sample.last_lines
 

@@ -112,7 +112,7 @@ class CaseFolder:
 class OwnRun:
     """A run of the hw4 in --bin: it reads the original input and may share its process with other runs."""
 
-    folder = None  # it runs where the judge does
+    folder = None  # it runs in the judge's folder
 
     def __init__(self, case_folder: CaseFolder, original: str, output: str):
         self.input = original
