@@ -1,4 +1,4 @@
-"""Two result files of the judge (--json) or of hw4 bench (--output), case by case: verdicts, times, the change."""
+"""Compares two result files of the judge (--json) or hw4 bench (--output) by case: verdicts, times, the change."""
 from __future__ import annotations
 
 import json
@@ -19,7 +19,7 @@ class NotResults(Exception):
 
 
 def read_results(path: str) -> list[dict]:
-    """The cases."""
+    """The cases of a file."""
     try:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
@@ -74,7 +74,7 @@ def _seconds(case: dict | None) -> str:
 
 
 def _overlap(old: list[float], new: list[float]) -> bool:
-    """Whether the samples overlap, each from the 20th to the 80th percentile."""
+    """Whether the samples overlap, each range taken from the 20th to the 80th percentile."""
     (old_low, *_, old_high), (new_low, *_, new_high) = (
         statistics.quantiles(samples * 2 if len(samples) == 1 else samples, n=5, method="inclusive")
         for samples in (old, new))
@@ -82,8 +82,7 @@ def _overlap(old: list[float], new: list[float]) -> bool:
 
 
 def _ratio(old: dict, new: dict) -> float | None:
-    """How many times as fast as before, 1 where the difference is noise; None where one of the two has no time that
-    counts."""
+    """The speed-up, 1 where the difference is noise; None where either has no valid time."""
     if not old["verdict"] == new["verdict"] == PASSED or not old["best_s"] or not new["best_s"]:
         return None
     ratio = old["best_s"] / new["best_s"]
@@ -111,9 +110,9 @@ def _mean_line(pairs: list[tuple[dict, dict]]) -> list[str]:
 
 
 def compare(old_path: str, new_path: str, changed_alone: bool = False) -> tuple[list[str], bool]:
-    """The lines, and whether no case that passed has ceased to, and no pass of hw4 bench is slower.
+    """Returns the lines, and whether no case that passed now fails, and no pass of hw4 bench is slower.
 
-    changed_alone: without the lines of cases that are as before."""
+    changed_alone: omits the lines of unchanged cases."""
     files = [read_results(path) for path in (old_path, new_path)]
     several = any(len({case["program"] for case in cases}) > 1 for cases in files)
     old, new = (_by_key(cases, several) for cases in files)

@@ -1,4 +1,4 @@
-"""The table of test cases, testcases/cases.tsv: what each is generated from, and how long hw4 may take."""
+"""The table of test cases, testcases/cases.tsv: how each case is generated, and how long hw4 may take."""
 from __future__ import annotations
 
 import dataclasses
@@ -43,13 +43,13 @@ class Case:
 
     @property
     def is_plain(self) -> bool:
-        """The case has the course's form, and so its header."""
+        """Whether the case has the course's form, and so its header."""
         return (self.heads == 1 and self.keys == self.tokens and self.mask == "none" and self.operation == "forward" and
                 self.element == "float32" and float(self.scale) == 0 and not self.value_dim and not self.lengths)
 
     @property
     def shape(self) -> str:
-        """As hw4 prints it."""
+        """The sizes as hw4 prints them."""
         if self.is_plain:
             return f"({self.batches}, {self.tokens}, {self.dim})"
         mask = "" if self.mask == "none" else f", {self.mask}"
@@ -63,7 +63,7 @@ class Case:
 
     @property
     def columns_of_values(self) -> int:
-        """d_v."""
+        """Returns d_v."""
         return self.value_dim or self.dim
 
     @property
@@ -72,31 +72,31 @@ class Case:
 
     @property
     def _key_numbers(self) -> int:
-        """Of K and V."""
+        """The count of numbers in K and V."""
         return self.batches * self.kv_heads * self.keys * (self.dim + self.columns_of_values)
 
     @property
     def output_bytes(self) -> int:
-        """O, or dQ, dK and dV."""
+        """The bytes of O, or of dQ, dK and dV."""
         numbers = (self._query_rows * self.columns_of_values if self.operation == "forward" else
                    self._query_rows * self.dim + self._key_numbers)
         return ELEMENT_BYTES[self.element] * numbers
 
     @property
     def data_bytes(self) -> int:
-        """Q, K, V, and of backward dO."""
+        """The bytes of Q, K, V, and in backward dO."""
         columns = self.dim + (self.columns_of_values if self.operation == "backward" else 0)
         return ELEMENT_BYTES[self.element] * (self._query_rows * columns + self._key_numbers)
 
     @property
     def input_bytes(self) -> int:
-        """As the generator writes it."""
+        """The file's bytes as the generator writes it."""
         header = SHORT_HEADER_BYTES if self.is_plain else LONG_HEADER_BYTES
         return header + (4 * self.batches if self.lengths else 0) + self.data_bytes
 
     @property
     def flops(self) -> int:
-        """Operations on the pairs that the mask leaves (src/problem/mask.h)."""
+        """Floating-point operations on the pairs that the mask allows (src/problem/mask.h)."""
         def under_the_mask(keys: int) -> int:
             seeing = min(self.tokens, keys)
             return seeing * keys - seeing * (seeing - 1) // 2
@@ -109,7 +109,7 @@ class Case:
         return 2 * columns * self.batches * self.heads * pairs
 
     def recipe(self) -> list[str]:
-        """The generator's arguments. Not the name: the generator knows only the table beside it."""
+        """The generator's arguments, without the name: the generator only knows the table in its own folder."""
         shape = f"{self.batches},{self.tokens},{self.dim}"
         more = [] if self.is_plain else ["--heads", f"{self.heads},{self.kv_heads}", "--keys", str(self.keys)]
         more += ["--value-dim", str(self.value_dim)] if self.value_dim else []
@@ -172,12 +172,12 @@ def read_cases(path: str) -> list[Case]:
 
 
 def read_plain_cases(path: str) -> list[Case]:
-    """Those of the course's form alone, for who asks for no more of a case than B, N and d."""
+    """Cases of the course's form alone, for callers that handle only B, N and d."""
     return [case for case in read_cases(path) if case.is_plain]
 
 
 def select(cases: list[Case], patterns: list[str]) -> list[Case]:
-    """The cases that the names or globs mean, in the order of the table; all without any."""
+    """The cases that the names or globs select, in the table's order; without names all cases."""
     chosen = set()
     for pattern in patterns:
         matching = [case.name for case in cases if fnmatch.fnmatchcase(case.name, pattern)]

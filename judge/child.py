@@ -1,5 +1,5 @@
-"""Running a program in a process group of its own: timed, ended at a limit, nothing of it left behind. A program can
-leave that group; adopt_orphans() lets the judge find and end such processes too."""
+"""Runs a program in its own process group: timed, ended at a limit, with nothing left behind. A program can leave its
+group; adopt_orphans() lets the judge find and end such processes too."""
 from __future__ import annotations
 
 import contextlib
@@ -46,7 +46,7 @@ class Ended:
 
     @classmethod
     def with_status(cls, status: int, **more) -> Ended:
-        """From a return code of Popen: below 0 it is a signal."""
+        """Converts Popen's return code: below 0 it is a signal."""
         return cls(exit_code=status if status >= 0 else None, signal=-status if status < 0 else None, **more)
 
     @property
@@ -54,7 +54,7 @@ class Ended:
         return self.exit_code == 0 and not self.at_limit
 
     def failure(self) -> str:
-        """How it failed, in words, with what it said last."""
+        """The failure in words, with the program's last output."""
         how = f"exit code {self.exit_code}" if self.signal is None else f"signal {signal_name(self.signal)}"
         if self.signal is None and self.exit_code > 128 and signal_name(self.exit_code - 128).startswith("SIG"):
             how += f" (a launcher's way to say {signal_name(self.exit_code - 128)})"
@@ -72,7 +72,7 @@ def signal_name(number: int) -> str:
 
 
 def raise_on_signals() -> None:
-    """SIGINT, SIGTERM and SIGHUP unwind the main thread, unless they were being ignored (nohup)."""
+    """SIGINT, SIGTERM and SIGHUP unwind the main thread, unless they were ignored before (nohup)."""
     endings = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def interrupt(number, _frame):
@@ -103,7 +103,7 @@ def stop_group(group: int) -> None:
 
 
 def _children() -> set[int]:
-    """The processes whose parent is this one, zombies too."""
+    """The children of this process, also zombies."""
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
@@ -113,8 +113,8 @@ def _children() -> set[int]:
 
 
 def adopt_orphans() -> None:
-    """Every process that loses its parent below this one becomes its child, and reap() ends it. For a program that
-    runs one child at a time. The children that this process already has are left alone."""
+    """Every descendant that loses its parent becomes this process's child, and reap() ends it. For a program that runs
+    one child at a time. Existing children of this process are left alone."""
     global _earlier_children
     _earlier_children = _children()
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
@@ -122,7 +122,7 @@ def adopt_orphans() -> None:
 
 
 def _end_orphans() -> None:
-    """A killed process hands its own children on to this one, so that they are found the next time."""
+    """A killed process passes its own children to this process, so the next round finds them."""
     deadline = time.monotonic() + ORPHAN_PATIENCE_S
     while (orphans := _children() - _earlier_children - _live) and time.monotonic() < deadline:
         for orphan in orphans:
@@ -133,14 +133,14 @@ def _end_orphans() -> None:
 
 
 def start(command: list[str], **streams) -> subprocess.Popen:
-    """What is started has to be reaped."""
+    """The caller must reap the process."""
     started = subprocess.Popen(command, bufsize=0, start_new_session=True, **streams)
     _live.add(started.pid)
     return started
 
 
 def reap(started: subprocess.Popen) -> int:
-    """The return code of what has ended, or is about to; nothing of what it started and left running stays."""
+    """The return code of a process that has ended or is about to; ends everything that it started and left running."""
     _signal_group(started.pid, signal.SIGKILL)
     _live.discard(started.pid)
     status = started.wait()
@@ -154,7 +154,7 @@ def shown_line(line: str) -> str:
 
 
 class _Tail:
-    """The end of what comes from a pipe, however much that is."""
+    """The end of a pipe's output, however long it is."""
 
     def __init__(self, file):
         self._file = file
@@ -166,7 +166,7 @@ class _Tail:
         return self._file.fileno()
 
     def take(self) -> None:
-        """What is there, but not for ever: who writes on and on is read again when the others have been."""
+        """Reads what is there up to a limit, so that a stream that never stops does not block the others."""
         for _ in range(READS_AT_ONCE):
             try:
                 block = os.read(self.fileno(), READ_STEP)
@@ -189,8 +189,8 @@ class _Tail:
 
 
 class End:
-    """The end of a process: readable once the process has ended, and the time when it did. The end of a pipe would not
-    tell: a process that inherited the pipe can keep it open."""
+    """The end of a process: readable once the process has ended, and its time. The end of a pipe would not show it: a
+    process that inherited the pipe can keep it open."""
 
     def __init__(self, pid: int):
         self.at = 0.0
@@ -209,7 +209,7 @@ class End:
         return self._reader.fileno()
 
     def wait(self) -> None:
-        """Before the process is reaped: its number must stay its own while it is waited for."""
+        """Call before the process is reaped: its number must stay its own while this thread waits for it."""
         self._waiter.join()
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ class End:
 
 
 def _take_until_end(tails: list[_Tail], end: End, deadline: float | None) -> bool:
-    """Whether the process has ended, and not the time."""
+    """Returns whether the process ended before the time limit."""
     while True:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         ready = select.select([*(tail for tail in tails if not tail.ended), end], [], [], left)[0]
@@ -233,8 +233,8 @@ def _take_until_end(tails: list[_Tail], end: End, deadline: float | None) -> boo
 
 def run(command: list[str], limit_s: float | None = None, keep_streams: bool = False,
         env: dict[str, str] | None = None, cwd: str | None = None) -> Ended:
-    """Runs the command to its end, or to a little over the limit. Its standard output is dropped, unless the last of it
-    is to be kept."""
+    """Runs the command to its end, or to slightly over the limit. Drops its standard output, or keeps the last lines if
+    asked to."""
     began = time.monotonic()
     child = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if keep_streams else subprocess.DEVNULL,
                   stderr=subprocess.PIPE, env=env, cwd=cwd)

@@ -1,6 +1,6 @@
-"""The tables that decide about the cases' outputs. expected.tsv has the CRC-32 of each output. bounds.tsv has its
-largest allowed error against float64 under the contracts that are compared by a bound. Each table has a row for each
-case, operation, contract and mask, with the revision of the contract."""
+"""The tables that decide on the cases' outputs. expected.tsv has the CRC-32 of each output. bounds.tsv has its largest
+allowed error against float64 under the contracts that are compared by a bound. Both have a row for each case,
+operation, contract and mask, with the revision of the contract."""
 from __future__ import annotations
 
 import dataclasses
@@ -49,7 +49,7 @@ class Decisions:
 
     @property
     def contracts(self) -> list[str]:
-        """The contracts of all rows, in their order: hw4 takes the first by default."""
+        """The contracts of all rows, in order: the first is hw4's default."""
         return list(dict.fromkeys(key[KEY.index("contract")] for key in self.rows))
 
     def of(self, case: Case, contract: str) -> Expectation | Bound | None:
@@ -109,13 +109,13 @@ def read_expectations(path: str) -> Decisions:
 
 
 def read_bounds(path: str) -> Decisions:
-    """There are none where there is no such table."""
+    """Empty where there is no such table."""
     return _read(path, BOUND, _bound) if os.path.exists(path) else Decisions({})
 
 
 def with_row(text: str, case: Case, contract: str, made: Expectation | Bound, earlier: set[str]) -> str:
-    """The table's text with the row of a case under a contract. A new one comes after those of the case itself and of
-    the earlier ones."""
+    """The table's text with a row for a case under a contract. A new row follows the case's other rows and those of
+    earlier cases."""
     value = BOUND if isinstance(made, Bound) else EXPECTED
     table, fields = Table(text, (*KEY, REVISION, value)), {REVISION: made.revision, value: str(made)}
     for place, row in enumerate(table.rows):

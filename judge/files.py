@@ -1,4 +1,4 @@
-"""Files, read and written whole: their CRC-32, and replacing one in a single step; "-" is standard output."""
+"""Reads and writes whole files: their CRC-32, and replacing a file in a single step; "-" is standard output."""
 from __future__ import annotations
 
 import errno
@@ -15,7 +15,7 @@ STANDARD_OUTPUT = "-"
 
 
 def _open_regular(path: str) -> BinaryIO:
-    """Does not wait for the other end of a pipe that has taken the file's place."""
+    """Opens without waiting for the other end of a pipe that has replaced the file."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -37,7 +37,7 @@ def crc32_of(path: str) -> str:
 
 
 def copy_file(source: str, target: str) -> str:
-    """The CRC-32 of what was copied. The copy is on disk, so that no time of what comes next pays for its writing."""
+    """Returns the CRC-32 of the copied bytes. Flushes the copy to disk, so that no later timed run pays for it."""
     crc = 0
     with open(target, "xb") as file:
         for block in _blocks(source):
@@ -60,12 +60,12 @@ def can_write(path: str) -> bool:
 
 
 def can_be_replaced(path: str) -> bool:
-    """Again and again: neither standard output nor a pipe takes back what it was given."""
+    """Whether the file can be written again: standard output and pipes cannot take back what they got."""
     return path != STANDARD_OUTPUT and (os.path.isfile(path) or not os.path.exists(path))
 
 
 def write_whole(path: str, text: str) -> None:
-    """Raises OSError, which names the file: Python's own does not where a write fails."""
+    """Raises OSError with the file's name, which Python's own lacks where a write fails."""
     try:
         if path != STANDARD_OUTPUT:
             replace_file(path, text)
@@ -78,8 +78,7 @@ def write_whole(path: str, text: str) -> None:
 
 
 def replace_file(path: str, text: str) -> None:
-    """Writes the file so that it is never seen half written. A new one is as open as the umask lets it be, an old one
-    as it was."""
+    """Writes the file atomically. A new file has the umask's permissions, an old file keeps its own."""
     try:
         old = os.stat(path)
     except FileNotFoundError:

@@ -1,5 +1,5 @@
-"""Cases that somebody else has made: a folder of inputs NAME.in or NAME, and one of outputs NAME.out to compare with.
-The header of an input gives its shape, also where the table has a row of that name."""
+"""Cases from elsewhere: a folder of inputs NAME.in or NAME, and one of expected outputs NAME.out. The header of an
+input gives its shape, even where the table has a row of that name."""
 from __future__ import annotations
 
 import dataclasses
@@ -19,7 +19,7 @@ VERSION_2 = -2
 
 
 def output_names(case: str, contract: str | None) -> list[str]:
-    """How a case's expected output may be called."""
+    """Possible names of a case's expected output."""
     return [case + ".out", *([f"{case}.{contract}.out"] if contract else [])]
 
 
@@ -28,7 +28,7 @@ def has_output(folder: str, case: str, contract: str | None) -> bool:
 
 
 def _sizes(path: str, header: bytes) -> dict:
-    """Sizes in a header of either version; src/io/case_header.h has the fields."""
+    """The sizes in a header of either version; src/io/case_header.h has the fields."""
     if len(header) >= 4 and struct.unpack_from("<i", header)[0] == VERSION_2:
         if len(header) < LONG_HEADER_BYTES:
             raise TableError(f"{path}: header truncated: got {len(header)} of {LONG_HEADER_BYTES} bytes")
@@ -51,13 +51,13 @@ def _sizes(path: str, header: bytes) -> dict:
 
 
 def input_path(folder: str, case: str) -> str | None:
-    """None: there is no input of that name."""
+    """None where there is no input of that name."""
     paths = (os.path.join(folder, name) for name in (case + ".in", case))
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def case_of(name: str, path: str) -> Case:
-    """Raises TableError where the file is no case."""
+    """Raises TableError where the file is not a case."""
     try:
         with open(path, "rb") as file:
             sizes = _sizes(path, file.read(LONG_HEADER_BYTES))
@@ -69,8 +69,8 @@ def case_of(name: str, path: str) -> Case:
 
 
 def find(known: list[Case], patterns: list[str], inputs: str, outputs: str, contract: str | None) -> list[Case]:
-    """The cases that have both files and no row in the table, and that the names or globs mean; without any,
-    all, less the files that are no case."""
+    """The cases that have both files but no row in the table, and that the names or globs select; without names all of
+    them, except files that are not a case."""
     rows = {case.name for case in known}
     there = os.listdir(inputs) if os.path.isdir(inputs) else []
     names = sorted({name.removesuffix(".in") for name in there} | set(there))
@@ -89,8 +89,8 @@ def find(known: list[Case], patterns: list[str], inputs: str, outputs: str, cont
 
 
 def in_the_files_shape(case: Case, inputs: str) -> Case:
-    """The row with the shape that the file's header says; its name and limit stay. The case itself where that is its
-    shape, or where there is no header to read, which is said when the case is judged."""
+    """The row with the shape in the file's header; name and limit stay. The case itself where the shape is the same, or
+    where there is no readable header, which the judge reports later."""
     path = input_path(inputs, case.name)
     try:
         found = case_of(case.name, path) if path else case

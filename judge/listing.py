@@ -1,4 +1,4 @@
-"""What hw4 lists of itself (hw4 --list-kernels --json): the contracts that outputs can follow, and the kernels."""
+"""hw4's listing of itself (hw4 --list-kernels --json): the contracts for outputs, and the kernels."""
 from __future__ import annotations
 
 import dataclasses
@@ -15,11 +15,11 @@ PATIENCE_S = 20
 
 
 class NoListing(Exception):
-    """The program is not there, or not one that lists anything."""
+    """The program does not exist, or does not list anything."""
 
 
 class WrongContract(Exception):
-    """One was asked for that there is not, or that the asker cannot compare."""
+    """The requested contract does not exist, or cannot be compared in the requested way."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Contract:
     pads: frozenset[str] = frozenset()  # operations that take d_v other than d
 
     def revision_for(self, case: Case) -> str | None:
-        """None where it does not compute that."""
+        """None where it does not compute the case."""
         if self.lacks(case) or not self.takes(case.dim):
             return None
         return self.revisions.get((case.operation, case.mask))
@@ -45,7 +45,7 @@ class Contract:
         return self.compared == BOUND
 
     def lacks(self, case: Case) -> bool:
-        """The case's operation, where it is known what it computes, its window, lengths, d_v or element."""
+        """Whether it lacks the case's operation, window, lengths, d_v or element, where its operations are known."""
         lacks_operation = all(computed != case.operation for computed, _ in self.revisions)
         takes_element = self.element == "float32" or case.element in ("float32", self.element)
         lacks_window = case.window > 0 and case.operation not in self.windows
@@ -84,7 +84,7 @@ def _contract(listed: dict, is_default: bool) -> Contract:
 
 
 def _printed_by(command: list[str]) -> str:
-    """In a folder of its own: a program that is not ours may take the last word for the name of its output."""
+    """Runs in a fresh folder: an external program may take the last word for its output's name."""
     with tempfile.TemporaryDirectory(prefix="hw4-list-") as folder:
         try:
             done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
@@ -111,7 +111,7 @@ def listing_of(program: str) -> Listing:
 
 
 def choose(known: list[Contract], asked: str | None, compared: str | None = None) -> list[Contract]:
-    """What a value of --contract means: a name, all, or None, the default; of those alone that are compared so."""
+    """The contracts for --contract: a name, all, or None for the default; `compared` restricts them to one kind."""
     if compared is not None:
         if any(contract.name == asked and contract.compared != compared for contract in known):
             raise WrongContract(f"contract {asked} is not compared by {compared}: need one that is")

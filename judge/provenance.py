@@ -1,4 +1,4 @@
-"""Where and from what a measurement comes: the machine, the compiler of a program, the state of the sources."""
+"""The origin of a measurement: the machine, a program's compiler, the state of the sources."""
 from __future__ import annotations
 
 import os
@@ -9,7 +9,7 @@ import subprocess
 
 
 def _first_answer(command: list[str]) -> str | None:
-    """What a program prints, where it exists and succeeds."""
+    """A program's output, where it exists and succeeds."""
     if shutil.which(command[0]) is None:
         return None
     try:
@@ -42,7 +42,7 @@ _GPU_NUMBERS = {"sm_clock_mhz": "clocks.sm", "sm_clock_max_mhz": "clocks.max.sm"
 
 
 def _number_or_none(text: str) -> float | None:
-    """None for what nvidia-smi does not know: [N/A], [Not Supported]."""
+    """None for nvidia-smi's unknown values: [N/A], [Not Supported]."""
     try:
         return float(text)
     except ValueError:
@@ -59,14 +59,14 @@ def gpu_state() -> list[dict]:
 
 
 def compilers_of(program: str) -> list[str]:
-    """What compilers leave in the program itself, which whichever compiler is installed by now need not be."""
+    """The compilers' notes in the program itself: another compiler may be installed by now."""
     comment = _first_answer(["readelf", "-p", ".comment", program])
     return re.findall(r"^\s*\[\s*[0-9a-f]+\]\s+(.+?)\s*$", comment or "", re.MULTILINE)
 
 
 def compile_commands(build: str) -> dict:
-    """The command that compiles a C++ source and the one for CUDA, as make left them in its folder; None where it has
-    not been there."""
+    """The commands that compile a C++ and a CUDA source, as make recorded them in its folder; None where it has no
+    record."""
     return {kind: _compile_command(os.path.join(build, f"{kind}-command")) for kind in ("cpp", "cu")}
 
 
@@ -80,7 +80,7 @@ def _compile_command(path: str) -> str | None:
 
 
 def cuda_toolkit(build: str) -> str | None:
-    """The release of the nvcc that make used, like 13.0."""
+    """The release of make's nvcc, like 13.0."""
     words = (_compile_command(os.path.join(build, "cu-command")) or "").split()
     if not words or not os.path.basename(words[0]).startswith("nvcc"):  # built without CUDA
         return None
@@ -94,7 +94,7 @@ _GENERATED = ("report/data", "report/figures", "report/report.md", "report/contr
 
 
 def changed_files(root: str) -> list[str] | None:
-    """What differs from the commit, apart from what is generated; None where git does not know."""
+    """The files that differ from the commit, except generated ones; None without git."""
     # Without optional locks, so as not to block a commit elsewhere.
     status = _first_answer(["git", "--no-optional-locks", "-C", root, "status", "--porcelain", "--", ".",
                             *(f":(exclude){path}" for path in _GENERATED)])

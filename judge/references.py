@@ -1,5 +1,5 @@
-"""Reference outputs for comparisons by tolerance: made once, kept in a folder, and checked against expected.tsv before
-each use, because a program that is judged can write to them."""
+"""Reference outputs for comparisons by tolerance: computed once, cached in a folder, and checked against expected.tsv
+before each use, because a judged program can write to them."""
 from __future__ import annotations
 
 import contextlib
@@ -14,11 +14,11 @@ from workplace import is_file, remove_whatever
 
 
 class NoReference(Exception):
-    """None could be made, and no program that is judged is to blame."""
+    """No reference could be computed, and no judged program is to blame."""
 
 
 class References:
-    """Named by the CRC-32 that they have to have, so that a new revision of a contract finds none of an earlier one."""
+    """File names contain the expected CRC-32, so that a new revision of a contract does not find old files."""
 
     def __init__(self, folder: str, hw4: str, seq: str):
         self.folder = folder
@@ -26,7 +26,7 @@ class References:
 
     def of(self, case: Case, contract: str, expectation: Expectation, case_input: str,
            folder: str | None = None) -> str:
-        """The path of the output that the case should have. folder: made by seq alone, for once, in that folder."""
+        """The path of the case's correct output. With `folder`, only seq computes it, there, without caching."""
         programs, folder = (self._programs, self.folder) if folder is None else (self._programs[1:], folder)
         path = os.path.join(folder, f"{case.name}.{contract}.{expectation.crc32}.out")
         if not _has_crc(path, expectation.crc32):
@@ -60,7 +60,7 @@ def _has_crc(path: str, crc: str) -> bool:
 
 
 def _failure(command: list[str], output: str, crc: str) -> str:
-    """Empty: the command has made the output, and its bytes are those that are wanted."""
+    """Empty where the command has computed the output with the expected bytes."""
     name = os.path.basename(command[0])
     try:
         ended = child.run(command)

@@ -1,4 +1,4 @@
-"""What the judge says: a line a case, the summary, and the same as JSON, as JUnit XML and, a line a program, as CSV."""
+"""The judge's output: a line per case, a summary, and the same as JSON, JUnit XML and, a line per program, CSV."""
 from __future__ import annotations
 
 import collections
@@ -49,8 +49,8 @@ def _time_text(result: Result) -> str:
 
 
 class Columns:
-    """The columns of the lines about cases, wide enough for all. Program and contract are named where there are several
-    programs, and where a contract was asked for."""
+    """The columns of the lines about cases, wide enough for all. Program and contract are shown where there are several
+    programs, or where a contract was asked for."""
 
     def __init__(self, cases: list[Case], judged: list[Settings]):
         programs = {one_line(settings.program) for settings in judged}
@@ -66,7 +66,7 @@ class Columns:
 
 
 def case_lines(result: Result, columns: Columns, color: bool) -> str:
-    """One line, and the explanation indented under it."""
+    """One line, with the explanation indented under it."""
     limit = "no limit" if result.limit_s is None else f"limit {result.limit_s:g} s"
     line = (f"{_colored_verdict(result.verdict, color)}  {columns.text(result)}  {_time_text(result):>9}  {limit:8}  "
             f"{one_line(result.detail)}")
@@ -88,7 +88,7 @@ def counts(results: list[Result]) -> tuple[int, int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """Points by the course's rule. A case passes under all contracts it was judged under."""
+    """Points by the course's rule. A case passes where it passes under all of its contracts."""
     judged: int  # number of the course's cases
     failed: int
 
@@ -104,7 +104,7 @@ class Points:
 
     @property
     def earned(self) -> int | None:
-        """None: not all cases of the course were judged."""
+        """None where not all cases of the course were judged."""
         return self._left if self.judged == len(COURSE_CASES) else None
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ def total_s(results: list[Result]) -> float:
 
 
 def by_program(results: list[Result]) -> dict[str, list[Result]]:
-    """In the order in which they were named."""
+    """The results by program, in the order of the command line."""
     programs: dict[str, list[Result]] = {}
     for result in results:
         programs.setdefault(result.program, []).append(result)
@@ -148,7 +148,7 @@ def _case_columns(case: Case, contract: Contract) -> list[str]:
 
 
 def column_named_twice(cases: list[Case], contracts: list[Contract]) -> str | None:
-    """A case can have the name of another column of the CSV."""
+    """A case can have the name of another CSV column."""
     columns = [*_program_row("", []), *(column for case in cases for contract in contracts
                                         for column in _case_columns(case, contract))]
     return next((column for column, times in collections.Counter(columns).items() if times > 1), None)
@@ -161,7 +161,7 @@ def _case_cells(result: Result) -> dict[str, str]:
 
 
 def _cell(value):
-    """Text that a spreadsheet takes for text."""
+    """Marks text so that a spreadsheet takes it for text."""
     if not isinstance(value, str):
         return value
     text = one_line(value)
@@ -191,7 +191,7 @@ def progress_line(case: Case, results: list[Result]) -> str:
 
 
 def failures_by_program(results: list[Result], columns: Columns, color: bool) -> str:
-    """What was not passed, program by program."""
+    """The failures, program by program."""
     lines = []
     for program, of_program in by_program(results).items():
         failed = [result for result in of_program if not result.passed]
@@ -203,8 +203,8 @@ def failures_by_program(results: list[Result], columns: Columns, color: bool) ->
 
 
 def cpu_remarks(results: list[Result], separate: bool) -> list[str]:
-    """Why hw4 took the CPU where it did: such times say nothing about a GPU. A process that has many cases says it once
-    for all to come, so only separate ones can be counted."""
+    """Why hw4 used the CPU, if it did: such times say nothing about a GPU. A process with many cases reports it once
+    for all later ones, so only separate processes can be counted."""
     cases_by_line: dict[str, set[str]] = {}
     for result in results:
         for sample in result.samples:

@@ -1,4 +1,4 @@
-"""hw4 with one case after the other in one process (--pairs -), which is told the next when the last is decided."""
+"""One hw4 process for many cases (--pairs -); it gets the next case after the judge has decided the last one."""
 from __future__ import annotations
 
 import contextlib
@@ -23,23 +23,23 @@ def pair_line(case_input: str, output: str) -> bytes:
 
 
 def can_be_told(folder: str) -> bool:
-    """Whether a line can name its files."""
+    """Whether a line can contain its file names."""
     return not set("\t\n") & set(folder)
 
 
 def seconds_in(line: str, case_input: str) -> float | None:
-    """What hw4 says when a case has its output: the input, its sizes, last the seconds. None: it is no such line."""
+    """hw4's line about a finished case: the input, its sizes, last the seconds. None for another line."""
     found = RESULT.search(line)
     return float(found[1]) if found and os.path.basename(case_input) in line else None
 
 
 def is_failure(line: str, case_input: str) -> bool:
-    """Whether a line says that the case has failed."""
+    """Whether the line reports the case's failure."""
     return line.startswith(MESSAGE) and not any(remark in line.replace(case_input, "") for remark in REMARKS)
 
 
 class _Process:
-    """hw4 with both its streams in one pipe, so that messages and results come in their order."""
+    """hw4 with both its streams in one pipe, to keep messages and results in order."""
 
     def __init__(self, command: list[str]):
         self._started = child.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -61,7 +61,7 @@ class _Process:
             self._started.stdin.write(line)
 
     def wait_for_case(self, case_input: str, deadline: float | None) -> float | None:
-        """The seconds that the case took; None when it has failed, the process has ended, or it is too late."""
+        """The seconds of the case; None where it failed, the process ended, or the time is over."""
         while (lines := self._lines(deadline)) is not None:
             for line in lines:
                 seconds = seconds_in(line, case_input)
@@ -70,7 +70,7 @@ class _Process:
         return None
 
     def _lines(self, deadline: float | None) -> list[str] | None:
-        """Those that come next; None: there are no more, or it is too late."""
+        """The next lines; None at the end, or where the time is over."""
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return None
@@ -85,7 +85,7 @@ class _Process:
         return texts if block else None
 
     def end(self, grace_s: float) -> tuple[int, bool]:
-        """With no more cases, by force where that does not help in time: its return code, and whether it was so."""
+        """Closes the process's input, and kills it where it does not end in time: its return code, whether killed."""
         self._started.stdin.close()
         deadline = time.monotonic() + grace_s
         while self._lines(deadline) is not None:
@@ -94,7 +94,7 @@ class _Process:
         return self.kill(), forced
 
     def kill(self) -> int:
-        """Its return code. Once more does no harm, should a signal to the judge break it off."""
+        """Ends the process; its return code. A second call does no harm, should a signal interrupt the first one."""
         said, is_forced = self._said, not self.has_ended
         if is_forced:
             child.stop_group(self._started.pid)
@@ -110,7 +110,7 @@ class _Process:
 
 
 class Session:
-    """One process at a time. A case that fails takes its process with it, so that the exit code is the case's own."""
+    """One process at a time. A case that fails ends its process, so that the exit code is the case's own."""
 
     def __init__(self, command: list[str]):
         self._command = command
@@ -118,7 +118,7 @@ class Session:
         self.troubles: list[str] = []  # unexpected exits of processes without a case
 
     def run(self, case_input: str, output: str, limit_s: float | None) -> child.Ended:
-        """As child.run(); of a case that was computed the time is its own, as hw4 tells it."""
+        """Like child.run(); the time of a computed case is the one that hw4 reports for it."""
         if self._process and self._process.has_ended:
             self.close()
         is_new = self._process is None
@@ -141,7 +141,7 @@ class Session:
         return child.Ended.with_status(status, last_error_line=said, **ended), forced
 
     def close(self) -> None:
-        """There are no more cases for the process."""
+        """The process gets no more cases."""
         if self._process is None:
             return
         ended, forced = self._end_process(END_GRACE_S, wall_s=0.0, at_limit=False)
@@ -151,7 +151,7 @@ class Session:
             self.troubles.append(f"hw4 ended after its last case with {ended.failure()}")
 
     def stop(self) -> None:
-        """At once."""
+        """Ends the process immediately."""
         if self._process is not None:
             self._process.kill()
             self._process = None

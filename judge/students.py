@@ -1,4 +1,4 @@
-"""A class: a folder with one folder a student, in each of which make builds hw4."""
+"""A class: a folder with one folder per student; make builds hw4 in each."""
 from __future__ import annotations
 
 import dataclasses
@@ -15,14 +15,14 @@ class Program:
 
 
 def programs_of(classroom: str) -> list[Program]:
-    """The programs of a class, which need not be built. Raises OSError."""
+    """The programs of a class, which need not exist yet. Raises OSError."""
     with os.scandir(classroom) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     return [Program(name, os.path.abspath(os.path.join(classroom, name, "hw4"))) for name in names]
 
 
 def built(program: Program, limit_s: float) -> Program:
-    """The program after make in its folder; a make around the judge does not reach into it."""
+    """The program after make in its folder; the settings of a make around the judge do not reach it."""
     return dataclasses.replace(program, why_not_built=_why_not_built(program.path, limit_s))
 
 
@@ -37,5 +37,5 @@ def _why_not_built(path: str, limit_s: float) -> str:
 
 
 def _first_error(ended: child.Ended) -> str:
-    """The compiler's line says more than make's own, which is the last."""
+    """The compiler's error line, which says more than make's own last line."""
     return next((line for line in ended.error_lines if "error:" in line), "")

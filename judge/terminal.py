@@ -1,4 +1,4 @@
-"""What reaches a terminal, whatever names from outside are in it."""
+"""Prepares text with external names for a terminal."""
 from __future__ import annotations
 
 import argparse
@@ -15,14 +15,14 @@ _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\udc80-\udc
 
 
 def one_line(text: str) -> str:
-    """As src/base/error.h shows it: what could break the line or steer the terminal becomes \\x0a and the like, byte by
+    """Like src/base/error.h: characters that break the line or control the terminal become \\x0a and the like, byte by
     byte."""
     return _STEERING.sub(lambda found: "".join(map("\\x{:02x}".format, found[0].encode("utf-8", "surrogateescape"))),
                          text)
 
 
 class Version(argparse.Action):
-    """-V: the program, and the commit where the sources are a working tree of git, which is only then asked."""
+    """-V: the program's version, and the commit where the sources are a git working tree; git runs only on -V."""
 
     def __init__(self, option_strings, dest, **more):
         super().__init__(option_strings, dest, nargs=0, **more)
@@ -38,7 +38,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """One that repeats wrong arguments in one line."""
+    """A parser that repeats wrong arguments in one line."""
 
     def error(self, message: str):
         super().error(one_line(message))

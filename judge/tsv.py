@@ -1,4 +1,4 @@
-"""Tables of tab-separated text: a header row that names the columns, remarks after '#', empty lines."""
+"""Tables of tab-separated text: a header row with column names, comments after '#', empty lines."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -39,10 +39,10 @@ def _row(line: str, places: dict[str, int], usual: Row) -> Row:
 
 
 class Table:
-    """The text of one, of which some columns are read and everything else stays as it was."""
+    """The text of a table; some columns are read, and everything else stays unchanged."""
 
     def __init__(self, text: str, columns: tuple[str, ...], usual: Row | None = None):
-        """usual: columns that a table need not have, nor a row that ends before them, and what they say then."""
+        """usual: values of columns that the table, or a shorter row, may lack."""
         usual = usual or {}
         self._lines = text.splitlines(keepends=True)
         numbers = [number for number, line in enumerate(self._lines) if _is_row(line)]
@@ -53,7 +53,7 @@ class Table:
         self.rows = [_row(self._lines[number], self._places, usual) for number in self._numbers]
 
     def text_with(self, place: int, fields: Row) -> str:
-        """With some fields of a row replaced."""
+        """The text with some fields of a row replaced."""
         number = self._numbers[place]
         content = self._lines[number].rstrip("\r\n")
         values = content.split("\t")
@@ -63,7 +63,7 @@ class Table:
         return "".join([*self._lines[:number], changed, *self._lines[number + 1:]])
 
     def text_with_new(self, fields: Row, follows: Callable[[Row], bool]) -> str:
-        """With one more row, after the last of those that it follows."""
+        """The text with one more row, after the last row for which `follows` is true."""
         before = [number for number, row in zip(self._numbers, self.rows) if follows(row)]
         number = max(before, default=self._header)
         values = ["-"] * (max(self._places.values()) + 1)  # for unknown columns

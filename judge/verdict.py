@@ -1,4 +1,4 @@
-"""Judging one case: have its input, run a program on it, decide by its exit status and its output file alone."""
+"""Judges one case: provides its input, runs a program on it, decides by its exit status and its output file alone."""
 from __future__ import annotations
 
 import dataclasses
@@ -37,7 +37,7 @@ class CaseError(Exception):
 
 
 class CannotRun(Exception):
-    """The system does not take the file for a program."""
+    """The system cannot execute the file."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Tolerance:
 
     @property
     def options(self) -> list[str]:
-        """For compare."""
+        """The options for compare."""
         return [word for name, value in self._given for word in ("--" + name, repr(value))]
 
     @property
@@ -101,7 +101,7 @@ class Settings:
 
     @property
     def pairs_command(self) -> list[str]:
-        """Which is told the names of inputs and outputs."""
+        """The command; input and output names follow on its standard input."""
         return [self.hw4, *self._contract_options, *self.hw4_options, "--pairs", "-"]
 
     def seq_command(self, case_input: str, output: str) -> list[str]:
@@ -215,7 +215,7 @@ class CaseJudge:
         return result
 
     def _prepare(self) -> None:
-        """Finds or makes the original input, and whether the table or a given output decides about it."""
+        """Finds or makes the original input, and checks whether the table or a given output applies to it."""
         self.folder.ensure()
         found = self._found_input()
         if found is None and self.settings.expected_dir is not None:
@@ -235,7 +235,7 @@ class CaseJudge:
         return given_cases.input_path(self.settings.cases_dir, self.case.name)
 
     def _is_the_tables(self, path: str) -> bool:
-        """Whether a given output is about the table's own input."""
+        """Whether a given output belongs to the table's own input."""
         crc = self.folder.seal(path)
         try:
             given_cases.case_of(self.case.name, path)
@@ -248,7 +248,7 @@ class CaseJudge:
         return self.expectation is not None and crc == self.case.crc32_in
 
     def _made_input(self) -> str:
-        """It is there when the case was judged before, by another program or under another contract."""
+        """It exists if the case was judged before, for another program or contract."""
         path = self.folder.file(self.case.name + ".in")
         if self.folder.differs(path, self.case.crc32_in):
             remove_whatever(path)
@@ -258,7 +258,7 @@ class CaseJudge:
         return path
 
     def _require_expectation(self) -> None:
-        """One that is about what this hw4 computes, where it is ours and says that."""
+        """The table's entry for the revision that this hw4 computes, where it is ours and reports one."""
         case, contract = self.case, self.settings.contract
         if not contract.takes(case.dim):
             raise CaseError(f"d = {case.dim}, and {contract.name} takes d up to {contract.most_columns}")
@@ -290,7 +290,7 @@ class CaseJudge:
         return [self.settings.generate, *self.case.recipe(), path]
 
     def _place(self, number: int) -> OwnRun | Sandbox:
-        """Each run has an output of its own: in one process of hw4 no two may have the same name."""
+        """A separate output for each run: in one process of hw4 no two outputs may have the same name."""
         if self.settings.is_from_elsewhere:
             return Sandbox(self.folder, self.shared, (self.case.name + ".in", self._output_name))
         return OwnRun(self.folder, next(iter(self.shared)), self._output_name + (f".{number}" if number else ""))
@@ -341,7 +341,7 @@ class CaseJudge:
             sample.explanation = [] if sample.last_lines == quoted else sample.last_lines
 
     def _decide_by_output(self, sample: Sample, place: OwnRun | Sandbox) -> None:
-        """Where the run itself was in order."""
+        """Decides a run that ended well."""
         if self._is_to_be_refused:
             if sample.exit_code == 0:
                 sample.verdict = "WA"
@@ -388,7 +388,7 @@ class CaseJudge:
         self._tell_nearness(sample, tolerance.rule, *self._compare(expected, place, tolerance.options))
 
     def _decide_by_bound(self, sample: Sample, place: OwnRun | Sandbox) -> None:
-        """Compares with float64, which compare computes from the input."""
+        """Compares with float64 results that compare computes from the input."""
         settings = self.settings
         allowed = settings.tolerance.options if settings.tolerance else ["--atol", ",".join(map(repr, self.bound.largest))]
         options = ["--exact", settings.contract.element, *allowed]
@@ -464,8 +464,8 @@ def skipped(case: Case, settings: Settings) -> Result:
 
 
 def missing_programs(cases: list[Case], settings: Settings) -> list[str]:
-    """What the judge will need and cannot run, each in one line. One program of several that is not there has failed,
-    and the others are judged."""
+    """Missing tools and programs, each in one line. Where one of several judged programs is missing, only its cases
+    fail, and the others are judged."""
     needed = [*settings.launcher[:1], *([settings.hw4] if settings.is_alone else [])]
     makes_inputs = settings.expected_dir is None
     if makes_inputs and not all(given_cases.input_path(settings.cases_dir, case.name) for case in cases):

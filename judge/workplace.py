@@ -1,5 +1,5 @@
-"""Where a program runs: the judge's folder for a case, and in it a fresh folder for each run of a program from
-elsewhere. Whatever a program does to these files becomes its own verdict; nothing here raises because of it."""
+"""Folders for runs: the judge's folder for a case, and in it a fresh folder for each run of an external program. Damage
+that a program does to these files decides its own verdict; nothing here raises because of it."""
 from __future__ import annotations
 
 import contextlib
@@ -13,14 +13,14 @@ from files import copy_file, crc32_of
 
 
 class FileChanged(Exception):
-    """A file that several programs share is no longer what the first one got."""
+    """A file that several programs share has changed since the first program got it."""
 
     def __init__(self, path: str):
         super().__init__(f"{path} has changed while this case was judged")
 
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """Changes when the file is written to, or another takes its place; None: there is no file."""
+    """Changes when the file is written to or replaced; None: there is no file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -37,7 +37,7 @@ def _kind(path: str) -> int:
 
 
 def remove_whatever(path: str) -> None:
-    """Removes a file, a link or a folder of any depth and permissions. What cannot be removed stays."""
+    """Removes a file, a link or a folder of any depth and permissions, as far as possible."""
     with contextlib.suppress(OSError):
         if _kind(path) != stat.S_IFDIR:
             os.remove(path)
@@ -55,7 +55,7 @@ def is_file(path: str) -> bool:
 
 
 class CaseFolder:
-    """The judge's own folder for a case, removed at the end; it knows the CRC-32 of the files that programs share."""
+    """The judge's own folder for a case, removed at the end; it stores the CRC-32 of the files that programs share."""
 
     def __init__(self, parent: str):
         self._parent = parent
@@ -72,7 +72,7 @@ class CaseFolder:
         remove_whatever(self.path)
 
     def ensure(self) -> None:
-        """Makes the folder, also where a program has removed, replaced or locked it or the folder that it is in."""
+        """Makes the folder, even where a program has removed, replaced or locked it or its parent."""
         os.makedirs(self._parent, exist_ok=True)
         if stat.S_IMODE(os.stat(self._parent).st_mode) != self._parent_mode:
             os.chmod(self._parent, self._parent_mode)
@@ -88,15 +88,15 @@ class CaseFolder:
         return os.path.join(self.path, name)
 
     def crc32(self, path: str) -> str:
-        """Reads the file again only where its status has changed. A program can set a file's time back, but not the
-        time of its last status change."""
+        """Reads the file again only where its status has changed. A program can restore a file's time, but not the time
+        of its last status change."""
         state = _state(path)
         if path not in self._crcs or self._crcs[path][0] != state:
             self._crcs[path] = state, crc32_of(path)
         return self._crcs[path][1]
 
     def seal(self, path: str) -> str:
-        """The CRC-32 that a file of somebody else has; raises FileChanged where it had another one before."""
+        """The CRC-32 of an external file; raises FileChanged where it differs from the first one."""
         crc = self.crc32(path)
         if self._sealed.setdefault(path, crc) != crc:
             raise FileChanged(path)
@@ -128,7 +128,7 @@ class OwnRun:
         remove_whatever(self.output)
 
     def harm(self) -> str | None:
-        """What the program has done to files that are not its own."""
+        """The program's damage to files that are not its own."""
         after = _state(self.input)
         if after == self._before:
             return None
@@ -136,7 +136,7 @@ class OwnRun:
 
 
 class Sandbox:
-    """A run of a program from elsewhere: it gets a copy of the input in a folder of its own, and runs there."""
+    """A run of an external program: it gets a copy of the input in its own folder, and runs there."""
 
     def __init__(self, case_folder: CaseFolder, shared: dict[str, str], names: tuple[str, str]):
         """shared: the CRC-32 of each file that programs share, the original input first."""
@@ -147,7 +147,7 @@ class Sandbox:
         self.input, self.output = (os.path.join(self.folder, name) for name in names)
 
     def __enter__(self) -> Sandbox:
-        """Raises FileChanged or OSError where there is no whole copy."""
+        """Raises FileChanged or OSError where the copy is not complete."""
         os.mkdir(self.folder, 0o700)
         try:
             if copy_file(self._original, self.input) != self._shared[self._original]:
@@ -162,7 +162,7 @@ class Sandbox:
         remove_whatever(self.folder)
 
     def harm(self) -> str | None:
-        """What the program has done to files that are not its own."""
+        """The program's damage to files that are not its own."""
         self._case_folder.ensure()
         if self._case_folder.differs(self.input, self._shared[self._original]):
             return "written to its input file, or removed it"
