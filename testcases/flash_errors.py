@@ -7,16 +7,16 @@ import math
 from case_table import Case
 from exact import chunks, chunks_by_batches, exact_gradients, exact_weights, heads_together, larger, operands
 
-FACTOR = 1.2  # what an output may be worse than FlashAttention-2
-COLUMNS_TOGETHER = 8  # FlashAttention-2 takes d in such steps; PyTorch pads likewise
+FACTOR = 1.2  # allowed error relative to FlashAttention-2's
+COLUMNS_TOGETHER = 8  # FlashAttention-2 takes multiples of d; PyTorch pads to them
 
-ROUNDING = {"bf16": 2.0 ** -8, "fp16": 2.0 ** -11}  # at most, of a number that is rounded
-SUNK = {"bf16": 2.0 ** -126, "fp16": 2.0 ** -24}  # what may become of it below the normal numbers
-MOST_ROUNDINGS = 8  # of weights, of what is given, and of what is between
-# What sums in float32 leave of gradients that are 0 since everything cancels, as where a query sees one key. There is
-# nothing of the type's roundings in FlashAttention-2's error then, and 1.2 times it would be chance.
+ROUNDING = {"bf16": 2.0 ** -8, "fp16": 2.0 ** -11}  # largest relative error of rounding a number
+SUNK = {"bf16": 2.0 ** -126, "fp16": 2.0 ** -24}  # largest absolute error below the normal numbers
+MOST_ROUNDINGS = 8  # roundings of weights, inputs and intermediate results
+# The error that float32 sums leave in gradients that cancel to 0, as where a query sees one key. FlashAttention-2's
+# error then contains no rounding of the type, and 1.2 times it would be arbitrary.
 CANCELLED = 2.0 ** -20
-SPLIT_ROWS = 64  # of queries: what FlashAttention-2 counts where it asks whether a batch fills the card
+SPLIT_ROWS = 64  # query rows per block where FlashAttention-2 checks whether a batch fills the card
 
 
 class NotMeasured(Exception):
@@ -71,8 +71,8 @@ def flash_gradients(q, k, v, d_o, causal: bool) -> list:
 @dataclasses.dataclass
 class Found:
     """What was found about one output."""
-    error: float = 0.0  # the largest
-    reach: float = 0.0  # of the magnitudes that it is the sum of
+    error: float = 0.0  # the largest error
+    reach: float = 0.0  # the largest sum of magnitudes
 
 
 def score_noise(q, k) -> float:
@@ -123,7 +123,7 @@ def errors_of_flash(path: str, case: Case, element: str) -> list[float] | None:
     if any(m.isinf().any().item() for m in (q, k, v, *d_o)):
         return None
     causal = case.mask == "causal"
-    blind = max(case.tokens - case.keys, 0) if causal else 0  # rows that see no key: they are 0, and so is their dQ
+    blind = max(case.tokens - case.keys, 0) if causal else 0  # rows that see no key: O and dQ are 0
     group = case.heads // case.kv_heads
     q, *d_o = (m[:, :, blind:].contiguous() for m in (q, *d_o))
     k, v = (m.repeat_interleave(group, 1).contiguous() for m in (k, v))

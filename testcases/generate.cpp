@@ -1,4 +1,4 @@
-// generate: writes a test case, or a text in tokens, the same bytes on every machine.
+// generate: writes a test case, or a text of tokens, the same bytes on every machine.
 //
 //     generate NAME FILE                                        a case of cases.tsv
 //     generate --shape B,N,d --seed S [--kind K] [--heads H,K] [--keys N] [--causal] [--window W] [--scale X]
@@ -115,7 +115,7 @@ void parse_value_dim(const std::string& text, Problem& problem) {
                     std::to_string(kMostPadded));
 }
 
-// L, or L,M,...: of the first batches; the last one is that of all further ones too.
+// L, or L,M,...: of the first batches; the last one applies to all later batches.
 std::vector<int32_t> parse_lengths(const std::string& text, const Problem& problem) {
     std::vector<int32_t> lengths;
     for (const std::string& field : split(text, ',')) {
@@ -179,7 +179,7 @@ uint64_t parse_from(const char* what, const std::string& text, int64_t least, in
     return static_cast<uint64_t>(*number);
 }
 
-// What was asked for, in the words of the command line or of a row of cases.tsv; without those that were not given.
+// The arguments as given on the command line or in a row of cases.tsv; empty where they were not given.
 struct Arguments {
     using Word = std::optional<std::string>;
     Word shape;
@@ -211,16 +211,16 @@ uint64_t parse_seed(const Arguments& arguments) {
     return parse_from("seed", arguments.seed.value_or("1"), 0, std::numeric_limits<int64_t>::max());
 }
 
-// What a row may have behind the course's columns, in this order: it ends after any of these but the first two, the
-// window and d_v. "-" says nothing.
+// The optional columns after the course's, in this order: a row may end after any of them except the first two, the
+// window and d_v. "-" means not given.
 constexpr size_t kCourseColumns = 8;
 constexpr std::pair<const char*, Arguments::Word Arguments::*> kMoreColumns[] = {
     {"heads ", &Arguments::heads}, {"keys ", &Arguments::keys},     {"mask ", &Arguments::mask},
     {"", &Arguments::operation},   {"", &Arguments::element},       {"window ", &Arguments::window},
     {"scale ", &Arguments::scale}, {"d_v ", &Arguments::value_dim}, {"lengths ", &Arguments::lengths}};
 
-// The rows of cases.tsv, comments and the heading left out: name, B, N, d, kind, seed, time limit, CRC-32 of the input,
-// and more of some.
+// The rows of cases.tsv, without comments and the heading: name, B, N, d, kind, seed, time limit, CRC-32 of the input,
+// and optional columns.
 std::vector<std::vector<std::string>> table_rows() {
     const std::string path = table_path();
     std::ifstream table(path);
@@ -244,9 +244,9 @@ std::vector<std::vector<std::string>> table_rows() {
 
 struct Request {
     CaseRecipe recipe;
-    std::vector<int32_t> lengths; // of the batches; none where all have all keys
+    std::vector<int32_t> lengths; // for each batch; empty: all keys
     bool long_header = false;
-    bool silent = false; // about its operation: version 1
+    bool silent = false; // the header has no operation: version 1
 };
 
 Arguments arguments_of(const std::string& name) {
@@ -297,7 +297,7 @@ void list() {
     std::printf("\n");
 }
 
-// Narrow numbers are rounded, but not to infinity: no program would take that.
+// Narrow numbers are rounded, but not to infinity: every program would refuse that.
 void store(const std::string& path, Element element, std::vector<float>& block, size_t count) {
     const auto* const beyond = std::find_if(block.data(), block.data() + count, [&](float x) {
         return std::isfinite(x) && !(std::fabs(x) < overflow_of(element));
@@ -308,7 +308,7 @@ void store(const std::string& path, Element element, std::vector<float>& block, 
     narrow(element, block.data(), count, block.data());
 }
 
-// Whole rows at a time, without the columns that the file does not have.
+// Writes whole rows at a time, without columns that the file lacks.
 void write_rows(const CaseRecipe& recipe, const std::string& path, OutputFile& file) {
     const Problem& problem = recipe.problem;
     const int64_t together = std::max<int64_t>(1, static_cast<int64_t>(kBlockFloats) / problem.dim);
@@ -334,7 +334,7 @@ void write_case(const Request& request, const std::string& path) {
     file.commit(false);
 }
 
-// The pattern, and which tokens of the text are none of it, are drawn by the counter generator of the training step.
+// The counter generator of the training step draws the pattern, and the tokens that deviate from it.
 uint16_t token_at(uint64_t seed, uint64_t vocabulary, uint64_t index) {
     constexpr uint64_t kPeriod = 61;
     constexpr uint32_t kNoiseOf = 8;
@@ -382,7 +382,7 @@ int run(int argc, char** argv) {
     if (asked != Action::run || lists) return 0;
     const bool shaped = arguments.shape.has_value();
     const bool text = arguments.tokens.has_value();
-    // Something that version 1 cannot say, or --long; version 1 has dO too, and does not say so.
+    // For cases that version 1 cannot describe, or with --long; version 1 can contain dO too, without saying so.
     const bool long_header = arguments.long_header || arguments.heads || arguments.keys || arguments.value_dim ||
                              arguments.lengths || arguments.mask || arguments.window || arguments.scale ||
                              arguments.element.value_or("float32") != "float32";
