@@ -1,4 +1,4 @@
-"""The largest errors of PyTorch's FlashAttention-2 on a case's numbers rounded to a type, beside float64."""
+"""The largest errors of PyTorch's FlashAttention-2 on a case's numbers, rounded to a type, against float64."""
 from __future__ import annotations
 
 import dataclasses
@@ -20,7 +20,7 @@ SPLIT_ROWS = 64  # query rows per block where FlashAttention-2 checks whether a 
 
 
 class NotMeasured(Exception):
-    """PyTorch has computed something, and it is not what was asked for."""
+    """PyTorch has computed a result, but not the one asked for."""
 
 
 class NoGpu(Exception):
@@ -37,8 +37,8 @@ def require_gpu() -> None:
 
 
 def filling_batch(q, *others) -> list:
-    """The same batches again and again, until they fill the card. Of fewer FlashAttention-2 divides the keys among
-    blocks, each with a largest score of its own, and adds them up afterwards: other errors, which hang on the batch."""
+    """Repeats the batches until they fill the card. With fewer batches FlashAttention-2 divides the keys among blocks,
+    each with its own largest score, and adds them up afterwards: other errors, which depend on the batch."""
     import torch
     blocks = math.prod(q.shape[:2]) * math.ceil(q.shape[2] / SPLIT_ROWS)
     times = math.ceil(2 * torch.cuda.get_device_properties(q.device).multi_processor_count / blocks)
@@ -46,7 +46,7 @@ def filling_batch(q, *others) -> list:
 
 
 def flash_attention(q, k, v, causal: bool):
-    """Query i of N_q sees the keys up to i + N_k - N_q under the mask, as in src/problem/mask.h."""
+    """With the mask query i of N_q sees the keys up to i + N_k - N_q, as in src/problem/mask.h."""
     import torch
     dim = q.shape[-1]
     padded = [torch.nn.functional.pad(m, (0, -dim % COLUMNS_TOGETHER)) for m in (q, k, v)]
@@ -59,7 +59,7 @@ def flash_output(q, k, v, causal: bool):
 
 
 def flash_gradients(q, k, v, d_o, causal: bool) -> list:
-    """dQ, dK and dV, each head's for itself."""
+    """dQ, dK and dV, separately for each head."""
     import torch
     *leaves, slopes = filling_batch(q, k, v, d_o)
     leaves = [m.detach().requires_grad_() for m in leaves]
@@ -70,19 +70,19 @@ def flash_gradients(q, k, v, d_o, causal: bool) -> list:
 
 @dataclasses.dataclass
 class Found:
-    """What was found about one output."""
+    """The findings about one output."""
     error: float = 0.0  # the largest error
     reach: float = 0.0  # the largest sum of magnitudes
 
 
 def score_noise(q, k) -> float:
-    """The factor by which sums in float32 may change a weight, less one."""
+    """The largest relative change of a weight by sums in float32."""
     largest = q.double().abs().sum(-1).max().item() * k.double().abs().max().item() / math.sqrt(q.shape[-1])
     return math.expm1(min((q.shape[-1] + 20) * 2.0 ** -22 * largest, 1.0))
 
 
 def require_rounding(found: Found, element: str, noise: float, terms: int, largest_factor: float) -> None:
-    """An error beyond that would let anything pass: then it was not the case's attention that was computed."""
+    """Rejects errors so large that any output would pass: then PyTorch did not compute the case's attention."""
     roundings = (MOST_ROUNDINGS * ROUNDING[element] + 2 * noise) * found.reach
     if found.error > roundings + SUNK[element] * (1 + terms * largest_factor):
         raise NotMeasured(f"an error of {found.error:g} beside sums of up to {found.reach:g} is no rounding to {element}")
@@ -115,8 +115,8 @@ def backward_errors(q, k, v, d_o, kv_heads: int, causal: bool) -> list[Found] | 
 
 
 def errors_of_flash(path: str, case: Case, element: str) -> list[float] | None:
-    """The largest of O, or of dQ, dK and dV; None where a number is infinite in the type. NaN where one of the outputs
-    is no number."""
+    """The largest error of O, or of dQ, dK and dV; None where a number is infinite in the type. NaN where an output
+    contains a NaN."""
     import torch
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[element]
     q, k, v, *d_o = (m.to(dtype) for m in operands(path, case, "cuda"))
