@@ -11,8 +11,8 @@ COLUMNS = (CLOCK, NAME, MULTIPROCESSORS, LARGEST_CLOCK, MEMORY_CLOCK, MEMORY_BUS
 
 FLOP_PER_FMA = 2
 TRANSFERS_PER_CLOCK = 2  # double data rate
-FEWER_LANES = {"7.5": 64, "8.0": 64}  # float32 lanes of a multiprocessor, by compute capability
-LANES = 128  # of all others since 7.5
+FEWER_LANES = {"7.5": 64, "8.0": 64}  # float32 lanes per multiprocessor, by compute capability
+LANES = 128  # all others since 7.5
 
 
 def _product(*factors):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Callable
 
-WAVEFRONT_BYTES = 128  # that shared memory gives or takes in a cycle: 32 banks of 4 bytes
+WAVEFRONT_BYTES = 128  # throughput of shared memory per cycle: 32 banks of 4 bytes
 WARP_THREADS = 32
 
 DURATION = "gpu__time_duration.sum"
@@ -18,7 +18,7 @@ SHARED_STORES = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"
 DRAM_READ = "dram__bytes_read.sum"
 DRAM_WRITE = "dram__bytes_write.sum"
 
-Number = Callable[[str], "float | None"]  # the value in the column of this name
+Number = Callable[[str], "float | None"]  # the value in the named column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Metric:
     label: str
     unit: str
     ncu: tuple[str, ...]  # columns
-    derive: Callable[..., "float | None"]  # of the columns' values, in their order
+    derive: Callable[..., "float | None"]  # from the columns' values, in their order
     note: str = ""
 
     def value(self, number: Number) -> float | None:
@@ -76,7 +76,7 @@ METRICS = (
     Metric("shared_store_conflicts", "shared store bank conflicts", "",
            ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",), _same,
            "wavefronts beyond those needed; of cp.async none are counted"),
-    # cp.async is in it: on t28 async_tiles (cp.async alone) has 4.314 GB here and register_tiles (none) 4.312 GB.
+    # Includes cp.async: on t28 async_tiles (cp.async alone) has 4.314 GB here and register_tiles (without) 4.312 GB.
     Metric("global_load_bytes_per_second", "global load throughput", "byte/s",
            ("l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum", DURATION), _quotient,
            "bytes of the sectors asked of L1, so it may exceed the memory's peak; cp.async is included"),
@@ -86,7 +86,7 @@ METRICS = (
     Metric("dram_write_bytes_per_second", "DRAM write throughput", "byte/s", (DRAM_WRITE, DURATION), _quotient),
     Metric("dram_bytes", "DRAM traffic", "byte", (DRAM_READ, DRAM_WRITE), lambda read, write: read + write),
     Metric("l2_bytes", "L2 traffic", "byte", ("lts__t_bytes.sum",), _same),
-    # ncu 2025.3 calls the column deprecated; older ones know no other.
+    # ncu 2025.3 calls the column deprecated; older versions have no other.
     Metric("warp_execution_efficiency_pct", "warp execution efficiency", "%",
            ("smsp__thread_inst_executed_per_inst_executed.ratio",), lambda threads: 100 * threads / WARP_THREADS,
            "active threads of 32 in an instruction"),
@@ -113,7 +113,7 @@ METRICS = (
     Metric("grid_blocks", "blocks", "", ("launch__grid_size",), _same),
     Metric("waves", "waves", "", ("launch__waves_per_multiprocessor",), _same,
            "blocks over those that fit on the GPU at once"),
-    # A load brings at least one byte of each of its sectors, so 0 is what ncu says of a kernel without such loads.
+    # A load brings at least one byte of each sector, so ncu's 0 means a kernel without such loads.
     Metric("bytes_per_sector_load_pct", "bytes used of a loaded sector", "%",
            ("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",), lambda pct: pct or None,
            "coalescing of plain global loads; n/a where there are none, as with cp.async alone"),
@@ -121,7 +121,7 @@ METRICS = (
            "of warps; registers spilled, or arrays indexed at run time"),
 )
 
-# Of the kernels on tensor cores, asked for beside the others.
+# Additional metrics of kernels on tensor cores.
 TENSOR_METRICS = (
     Metric("tensor_pipe_pct", "tensor pipe active", "%",
            ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",), _same,
@@ -136,11 +136,11 @@ TENSOR_METRICS = (
            _same, "of its peak"),
 )
 
-# Why a warp does not issue; `selected`, the one that does, is not among them.
+# The reasons why a warp does not issue; `selected`, the warp that issues, is not among them.
 STALL_REASONS = ("barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle",
                  "long_scoreboard", "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction",
                  "not_selected", "short_scoreboard", "sleeping", "tex_throttle", "wait")
-READY = "not_selected"  # such a warp could issue, but another one does: it waits for nothing
+READY = "not_selected"  # such a warp could issue, but another one does: it does not wait
 
 
 def stall_column(reason: str) -> str:

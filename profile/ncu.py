@@ -23,9 +23,9 @@ from document import Failed  # noqa: E402
 from ncu_csv import Malformed, is_remark, parse  # noqa: E402
 
 USAGE, NO_COUNTERS, INTERNAL = 2, 69, 70
-WRONG_USAGE = 64  # hw4's
+WRONG_USAGE = 64  # hw4's exit code
 CUDA_BIN = "/usr/local/cuda/bin"
-# Before kernels of fixed; before and after those of half precision. They have no lines of their own.
+# Launches before kernels of fixed, and before and after those of half precision. They get no rows.
 PASSES_BESIDE = ("compare_powers", "prepare_kernel", "prepare_beside_kernel", "round_rows", "widen_rows")
 
 CLOSED = ("the GPU's counters are closed to you on this node: run as root, start the container with "
@@ -34,7 +34,7 @@ CLOSED = ("the GPU's counters are closed to you on this node: run as root, start
 OTHER_TOOL = ("another tool, such as DCGM, holds the GPU's counters: pause it (dcgmi profile --pause) or take another "
               "node")
 UNFIT = "ncu {version} does not fit this GPU or its driver ({said}): take the one of a newer CUDA toolkit"
-# What ncu says when it cannot count at all, whatever its exit code: the program it runs ends well all the same.
+# ncu's messages when it cannot count; its exit code does not tell, because the program under it ends well.
 REFUSALS = (("ERR_NVGPUCTRPERM", CLOSED), ("driver resource was unavailable", OTHER_TOOL),
             ("is not supported on device", UNFIT), ("driver is not compatible", UNFIT), ("unrecognised option", UNFIT))
 

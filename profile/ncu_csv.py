@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 
-# Of a second; --print-units base gives nanoseconds, under two names.
+# Units per second; --print-units base gives nanoseconds, under two names.
 _TIME_UNITS = {"ns": 10 ** 9, "nsecond": 10 ** 9, "us": 10 ** 6, "usecond": 10 ** 6, "ms": 10 ** 3, "msecond": 10 ** 3,
                "s": 1, "second": 1}
 _INNERMOST = re.compile(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|<[^<>()]*>")

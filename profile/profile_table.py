@@ -13,7 +13,7 @@ NOT_THERE = "n/a"
 class Column:
     title: str
     unit: str
-    value: Callable[[dict], "float | None"]  # of a launch's metrics
+    value: Callable[[dict], "float | None"]  # from a launch's metrics
     form: str = ".0f"
 
     def text(self, metrics: dict) -> str:

@@ -16,8 +16,8 @@ CASE_TABLE = str(ROOT / "testcases/cases.tsv")
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    name: str  # of the test case, else its shape
-    shape: tuple[int, int, int]  # heads count as batches
+    name: str  # the test case's, otherwise the shape
+    shape: tuple[int, int, int]  # batches include heads
 
     @property
     def text(self) -> str:
