@@ -1,4 +1,4 @@
-"""The GPU that the launches ran on and what it can do at most, from the columns that ncu has about it."""
+"""The GPU on which the launches ran and its peak rates, from ncu's columns."""
 from __future__ import annotations
 
 CLOCK = "sm__cycles_elapsed.avg.per_second"
@@ -25,7 +25,7 @@ def _product(*factors):
 
 
 def _measured_clock(rows, durations):
-    """Cycles over seconds of all launches together, so that the long ones count for more."""
+    """Total cycles over total seconds, so that long launches count for more."""
     pairs = [(row.number(CLOCK), seconds) for row, seconds in zip(rows, durations)]
     pairs = [(clock, seconds) for clock, seconds in pairs if clock is not None and seconds]
     total = sum(seconds for _, seconds in pairs)
@@ -33,7 +33,7 @@ def _measured_clock(rows, durations):
 
 
 def describe(rows, durations):
-    """The `device` of the JSON document. The rows are of launches on one GPU, the durations in seconds."""
+    """The `device` of the JSON document. The rows are launches on one GPU, the durations are in seconds."""
     first = rows[0]
     clock, clock_from = _measured_clock(rows, durations), f"{CLOCK} of the launches"
     if clock is None:

@@ -1,7 +1,8 @@
-"""The metrics of profile/profile: what each is called, which columns of Nsight Compute it comes from, and how.
+"""The metrics of profile/profile: their names, their Nsight Compute columns, and how they are derived.
 
-The names are those of ncu 2025.3 on an H200 (gh100). A chip or a version that has no such column gives None, never 0.
-A rate is a sum over the duration of the launch: asking for ncu's own rate beside the sum would only make it longer.
+The names are those of ncu 2025.3 on an H200 (gh100). Where the chip or the version lacks a column, the value is None,
+never 0. A rate is a sum over the duration of the launch: collecting ncu's own rate beside the sum would only take
+longer.
 """
 from __future__ import annotations
 
@@ -151,7 +152,7 @@ _BESIDE = dict.fromkeys(("fixed", "fixed16", "bf16", "fp16"), TENSOR_METRICS)  #
 
 
 def metrics_of(contract: str = "") -> tuple[Metric, ...]:
-    """Of the kernels of a contract."""
+    """The metrics of a contract's kernels."""
     return *METRICS, *_BESIDE.get(contract, ())
 
 
@@ -160,8 +161,8 @@ def metric_values(number: Number, contract: str = "") -> dict[str, float | None]
 
 
 def stall_values(number: Number) -> dict[str, float]:
-    """Cycles that a warp waits for each reason between two of its instructions (ncu: warps that wait for it whenever
-    an instruction is issued, which is the same number); reasons that the chip has not are left out."""
+    """Cycles that a warp waits for each reason between two of its instructions (equal to ncu's number of waiting warps
+    per issued instruction); reasons that the chip lacks are left out."""
     values = {reason: number(stall_column(reason)) for reason in STALL_REASONS}
     return {reason: value for reason, value in values.items() if value is not None}
 
@@ -173,6 +174,6 @@ def top_stalls(stalls: dict[str, float], count: int) -> list[tuple[str, float]]:
 
 
 def columns(contract: str = "") -> list[str]:
-    """Every column that the metrics and the stalls come from, once."""
+    """Every column that the metrics and the stalls need, once."""
     names = [name for metric in metrics_of(contract) for name in metric.ncu]
     return list(dict.fromkeys([*names, *map(stall_column, STALL_REASONS)]))

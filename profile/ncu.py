@@ -1,7 +1,6 @@
-"""Nsight Compute as a program: where it is, whether it may count, one run of it over hw4 bench --once or over any
-other program.
+"""Nsight Compute: finds it, checks whether it may count, runs it over hw4 bench --once or over any other program.
 
-Its clocks are not locked (--clock-control none), its caches are flushed before every pass, which is its default.
+Clocks are not locked (--clock-control none); caches are flushed before every pass, which is ncu's default.
 """
 from __future__ import annotations
 
@@ -40,13 +39,13 @@ REFUSALS = (("ERR_NVGPUCTRPERM", CLOSED), ("driver resource was unavailable", OT
 
 
 def options_of(contract):
-    """What ncu is told before the name of its log file."""
+    """ncu's options before the name of its log file."""
     return ["--clock-control", "none", "--metrics", ",".join([*metrics.columns(contract), *gpu_peaks.COLUMNS]), "--csv",
             "--page", "raw", "--print-units", "base", "--log-file"]
 
 
 class Ncu:
-    """The program `name`, if it is there and says its version."""
+    """The program `name`, if it exists and prints its version."""
 
     def __init__(self, name, contract=""):
         self.options = options_of(contract)
@@ -62,7 +61,7 @@ class Ncu:
         self.version = version[1]
 
     def run(self, hw4, arguments):
-        """[(row of hw4 bench, row of ncu)] of the launches, one of each cell."""
+        """[(row of hw4 bench, row of ncu)] of the launches, one per cell."""
         with tempfile.TemporaryDirectory(prefix="profile-") as folder:
             told = Path(folder) / "bench.json"
             table, said = self._run([], [hw4, "bench", "--once", *arguments, "--output", told])
@@ -73,7 +72,7 @@ class Ncu:
         return pair([row for row in rows if "samples" in row["forward"]], table, rows)
 
     def run_any(self, command, most, functions):
-        """The rows of the first `most` launches of another program, of the functions named or of all."""
+        """The rows of the first `most` launches of another program, of the named functions or of all."""
         named = ["--kernel-name", "regex:" + "|".join(functions)] if functions else []
         table, said = self._run([*named, "--launch-count", str(most)], command)
         rows = rows_of(table)
@@ -95,7 +94,7 @@ class Ncu:
         return table, said
 
     def check(self, code, text, said_by_program):
-        """Raises where ncu, or the program under it, failed. Neither needs to show in the exit code."""
+        """Raises where ncu, or the program under it, failed. The exit code may show neither."""
         for sign, message in REFUSALS:
             if sign in text:
                 raise Failed(message.format(version=self.version, said=errors_of(text)), NO_COUNTERS)
@@ -110,14 +109,14 @@ class Ncu:
 
 
 def errors_of(text):
-    """What ncu calls errors, in one line."""
+    """ncu's error lines as one line."""
     prefix = "==ERROR=="
     return "; ".join(line[len(prefix):].strip() for line in text.splitlines() if line.startswith(prefix))
 
 
 def need_open_counters():
-    """Raises where the driver keeps the counters to the administrator and we are not the one: ncu would say so only
-    after it has started the program. (HW4_PROC stands in for /proc in the tests.)"""
+    """Raises where the driver reserves the counters for the administrator and we are not: ncu would report it only
+    after it has started the program. (In tests HW4_PROC replaces /proc.)"""
     proc = Path(os.environ.get("HW4_PROC", "/proc"))
     try:
         admin_only = re.search(r"^RmProfilingAdminOnly: 1$", (proc / "driver/nvidia/params").read_text(), re.MULTILINE)
@@ -137,7 +136,7 @@ def rows_of(table):
 
 
 def pair(measured, table, cells):
-    """The n-th launch that ncu saw is that of the n-th cell that ran, if there are as many: else nobody knows."""
+    """The n-th launch that ncu saw belongs to the n-th cell that ran, if the counts agree; otherwise raises."""
     rows = [row for row in rows_of(table) if not any(name in (row.text("Kernel Name") or "") for name in PASSES_BESIDE)]
     if len(rows) != len(measured):
         raise Failed(f"ncu profiled {len(rows)} launches, hw4 bench made {len(measured)}: no telling which is which",

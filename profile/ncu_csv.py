@@ -1,4 +1,4 @@
-"""What `ncu --csv --page raw` writes: its own ==WORD== lines, a row of names, a row of units, a row for each launch."""
+"""The output of `ncu --csv --page raw`: its own ==WORD== lines, a row of names, a row of units, a row per launch."""
 from __future__ import annotations
 
 import csv
@@ -17,7 +17,7 @@ class Malformed(Exception):
 
 
 def number_of(text: str | None) -> int | float | None:
-    """None for what is no number: an empty field, n/a, nan. ncu puts commas between thousands."""
+    """None for a field that is not a number: empty, n/a, nan. ncu puts commas between thousands."""
     if text is None:
         return None
     plain = text.replace(",", "")
@@ -49,12 +49,12 @@ class Row:
 
 
 def is_remark(line: str) -> bool:
-    """==PROF==, ==WARNING==, ==ERROR==."""
+    """Lines such as ==PROF==, ==WARNING==, ==ERROR==."""
     return line.startswith("==")
 
 
 def parse(text: str) -> list[Row]:
-    """The launches in their order; none where there is no table."""
+    """The launches in order; none where there is no table."""
     rows = list(csv.reader(line for line in text.splitlines() if line.strip() and not is_remark(line)))
     while rows and rows[0][0] != "ID":
         rows.pop(0)
@@ -71,7 +71,7 @@ def parse(text: str) -> list[Row]:
 
 
 def function_name(signature: str) -> str:
-    """The name of a kernel's function, without result, namespaces, arguments and what a template was made for: flash of
+    """The name of a kernel's function, without result type, namespaces, arguments and template arguments: flash for
     void ns::flash<64>(float *)."""
     name, count = signature.replace("->", ""), 1
     while count:

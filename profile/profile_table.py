@@ -1,4 +1,4 @@
-"""The tables that profile/profile prints: a row for each launch, a table for each group of metrics."""
+"""The tables that profile/profile prints: a table for each group of metrics, with a row per launch."""
 from __future__ import annotations
 
 import dataclasses
@@ -82,7 +82,7 @@ TENSOR_GROUP = ("tensor cores", (
 
 
 def aligned(rows: list[list[str]], left: int) -> str:
-    """Columns as wide as their widest field, two spaces apart; the first `left` of them flush left."""
+    """Columns as wide as their widest field, two spaces apart; the first `left` columns are flush left."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(f"{field:<{width}}" if place < left else f"{field:>{width}}"
                                for place, (field, width) in enumerate(zip(row, widths))).rstrip() for row in rows)

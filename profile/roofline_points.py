@@ -1,4 +1,4 @@
-"""Where the launches of profile/profile's JSON lie in a roofline: FLOP per byte across, FLOP/s up."""
+"""The launches of profile/profile's JSON as points of a roofline: FLOP per byte on x, FLOP/s on y."""
 from __future__ import annotations
 
 
@@ -7,13 +7,13 @@ def _quotient(numerator: float | None, denominator: float | None) -> float | Non
 
 
 def roof(device: dict, intensity: float | None) -> float | None:
-    """FLOP/s that the GPU can reach at most where it does so many FLOP for each byte of DRAM traffic."""
+    """The most FLOP/s that the GPU can reach with this many FLOP per byte of DRAM traffic."""
     peak, bandwidth = device["peak_flop_per_second"], device["peak_dram_bytes_per_second"]
     return None if None in (peak, bandwidth, intensity) else min(peak, bandwidth * intensity)
 
 
 def ridge(device: dict) -> float | None:
-    """The FLOP per byte from which the arithmetic, no longer the memory, is the limit."""
+    """The FLOP per byte above which the arithmetic is the limit, below which the memory is."""
     return _quotient(device["peak_flop_per_second"], device["peak_dram_bytes_per_second"])
 
 
@@ -28,6 +28,6 @@ def _point(launch: dict, device: dict) -> dict:
 
 
 def points(document: dict) -> list[dict]:
-    """A point for each launch, in the document's order. FLOP and bytes are those of the counters; None where one was
-    not there. The roof is the one of DRAM: the chip says nothing about the peak of its L2."""
+    """A point for each launch, in the document's order. FLOP and bytes come from the counters; None where one is
+    missing. The roof is DRAM's: the chip does not report the peak of its L2."""
     return [_point(launch, document["device"]) for launch in document["launches"]]

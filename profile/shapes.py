@@ -1,4 +1,4 @@
-"""The shapes that report/measure and profile/profile are asked for."""
+"""The shapes on the command lines of report/measure and profile/profile."""
 from __future__ import annotations
 
 import dataclasses
@@ -29,7 +29,7 @@ class Problem:
 
 
 def problems_of(words) -> list[Problem]:
-    """The shapes that names, globs, B,N,d and B,H,N,d mean, each once, in the order given."""
+    """The shapes for names, globs, B,N,d and B,H,N,d, each once, in the given order."""
     cases = read_plain_cases(CASE_TABLE)
     named = {(case.batches, case.tokens, case.dim): case.name for case in reversed(cases)}
     found = {}
