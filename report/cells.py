@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-# PyTorch's implementation and the type of its numbers, by the names in the files of errors.
+# PyTorch's implementations and their types, by the names in the files of errors.
 PEERS = {"flash2 bf16": ("flash2", "bf16"), "cudnn bf16": ("cudnn", "bf16"), "flash2 fp16": ("flash2", "fp16"),
          "efficient": ("efficient", "float32"), "naive": ("naive", "float32"), "naive tf32": ("naive", "tf32")}
 
@@ -24,9 +24,9 @@ class Step:
     what: str
     runner: str
     cells: dict
-    goals: tuple[str, ...] = ("all",)  # what make brings up to date before
+    goals: tuple[str, ...] = ("all",)  # make targets to build before
     gpu: bool = True
-    traces: tuple[str, ...] = ()  # files beside its own
+    traces: tuple[str, ...] = ()  # additional files
 
 
 def profile(what, *words):
@@ -90,7 +90,7 @@ STEPS = {
                           {"seeds": {"8,1024,64": 0, "2,4096,128": 1}, "by_bound": False, "device": "gpu",
                            "kinds": ("uniform", "normal", "student", "outliers", "powers"),
                            "peers": ("efficient", "naive")}),
-    # Without powers, which are beyond fp16's range.
+    # Without the distribution `powers`, which exceeds fp16's range.
     "half_errors": Step("the errors on such values beside those of half precision and TF32", "distributions",
                         {"seeds": {"8,1024,64": 0, "8,1024,128": 2, "2,4096,64": 3, "2,4096,128": 1,
                                    "1,16384,64": 4, "1,16384,128": 5}, "by_bound": True, "device": "gpu",
@@ -102,7 +102,7 @@ STEPS = {
                    "variants": {"1 stream": ("--streams", "1"), "linear copies": ("--copies", "linear")},
                    "memory_of": "t22", "trace_of": "t22", "trace_streams": (4, 1), "device": "gpu", "runs": 5},
                   ("all", "references"), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
-    # Where an option stands twice, the last one counts.
+    # Where an option is repeated, the last one counts.
     "lab5": sweep("Lab5: hw4 over batch, heads, width and length, and its memory",
                   (*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", "--batch_size", "4,8,16,32,64"),
                   (*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", "--num_heads", "8,16,64"),
@@ -126,7 +126,7 @@ STEPS = {
                     "device": "gpu"}),
     "accumulate": Step("CS336: sums in low precision and in chains, on the GPU and the CPU", "accumulate",
                        {"devices": ("gpu", "cpu")}),
-    # Ranks share this machine's cards and processors: the figures compare the ways, and say nothing of a network.
+    # The ranks share this machine's cards and processors: the figures compare the ways and say nothing of a network.
     "collectives": Step("hw4 bench: vectors and gradients added up by ranks that share this machine", "collectives",
                         {"ranks": (1, 2, 4, 6), "sizes": "1m..1g*10",
                          "rules": ("--warmup", "2", "--repeats", "10", "--limit", "2"),

@@ -14,7 +14,7 @@ import provenance  # noqa: E402 (the path to it is set above)
 CANNOT_WRITE = 73
 PARTIAL = ".partial"  # ends the name of a file of report/measure until it is complete
 
-# An absolute path of two names or more, where a word or the value of an option begins.
+# An absolute path of two names or more, at the beginning of a word or of an option's value.
 _ABSOLUTE = re.compile(r"(?:^|(?<=[\s=,:;'\"(])|(?<=-[IL]))/[^\s=,:;'\")/]+/[^\s=,:;'\")]+")
 
 
@@ -22,7 +22,7 @@ class Failed(Exception):
     """Ends a run with an exit code."""
 
     def __init__(self, message, code=70):
-        super().__init__(message, code)  # both, so that it can be sent from a process to another
+        super().__init__(message, code)  # both, so that it can be sent to another process
         self.code = code
 
     def __str__(self):

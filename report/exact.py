@@ -15,14 +15,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "judge"))
 
 from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES  # noqa: E402 (the path to it is set above)
 
-SCORES_AT_ONCE = 1 << 27  # float64 scores held at a time: 1 GiB, and backward holds ten matrices of them
+SCORES_AT_ONCE = 1 << 27  # float64 scores in memory at a time: 1 GiB; backward has ten such matrices
 BACKENDS = {"flash2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 DTYPES = {"float32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 # ---- Values
 
-OUTLIERS, OUTLIER_FACTOR = 0.002, 20  # share of the entries
-MOST_BITS = 20  # of the powers of two
+OUTLIERS, OUTLIER_FACTOR = 0.002, 20  # fraction of the entries, factor
+MOST_BITS = 20  # range of the powers of two
 
 
 def uniform(torch, shape, generator):
@@ -193,7 +193,7 @@ def errors_of(values, ours, peers, device):
         for row in range(0, tokens, rows):
             part = slice(row, row + rows)
             exact = exact_weights(q[:, part], k) @ v.double()
-            for name in errors:  # the naive form has all its scores in memory, so it is computed by parts too
+            for name in errors:  # the naive form keeps all its scores in memory, so it is computed in parts too
                 found = results[name][:, part] if name in results else naive_attention(q[:, part], k, v)
                 errors[name].add(found, exact)
     return {name: found.record() for name, found in errors.items()}
@@ -225,7 +225,7 @@ class Chunk:
     """Some batches and some rows of their queries."""
     batches: slice
     rows: slice
-    first_sees: int | None  # keys, under the mask, each row one more than the one before
+    first_sees: int | None  # visible keys of the first row under the mask; each row sees one more
 
 
 def chunks(batches, heads, rows, keys, causal):

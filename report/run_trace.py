@@ -4,7 +4,7 @@ from __future__ import annotations
 # The stages in the order of a run.
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
-GPU = 2  # the process that the GPU's streams are listed under
+GPU = 2  # the process of the GPU's streams in the trace
 
 
 class Trace:

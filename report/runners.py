@@ -36,8 +36,8 @@ from shapes import CASE_TABLE, problems_of  # noqa: E402
 
 NO_GPU, REFUSED = 69, 65  # exit codes of the programs
 PATIENCE = 600  # seconds for one run of a program
-SLOW_SAMPLE = 0.05  # seconds; slower samples of a kernel are fewer
-# What each goal of make builds, and in which folder.
+SLOW_SAMPLE = 0.05  # seconds; slower kernels get fewer samples
+# The programs that each make target builds, and their folder.
 PROGRAMS = {"all": (("bin", "hw4"), ("bin", "seq"), ("bin", "testcases/generate")), "hw4-mpi": (("build", "hw4_mpi"),),
             "lib": (("build", "libhw4.so"),),
             "references": (("build", "reference/context_only"), ("build", "reference/plain_copy"))}
@@ -77,8 +77,8 @@ class Bench:
         self.path, self.traces = path, traces
         folders = {"bin": bin_folder, "build": build_folder}
         self.build, self.cases = build_folder, build_folder / "measured_cases"
-        self.document = None  # until it is opened; profile/profile writes its own
-        self.program = None  # the first that is measured
+        self.document = None  # until opened; profile/profile writes its own
+        self.program = None  # the first measured program
         for goal in goals:
             for folder, name in PROGRAMS[goal]:
                 path = folders[folder] / name
@@ -89,7 +89,7 @@ class Bench:
 
     def open(self, **fields):
         self.document = Document(self.path, program=self.program, build=self.build, **fields)
-        self.document.write()  # or fail before anything is measured
+        self.document.write()  # fails before anything is measured
         return self.document
 
     # ---- Cases
@@ -129,11 +129,11 @@ class Bench:
             path = Path(folder) / "bench.json"
             code = subprocess.run([str(self.hw4), "bench", *map(str, words), "--output", str(path)],
                                   stdin=subprocess.DEVNULL).returncode
-            # 69, 70 with a file: no row ran, or one failed, and the rows say why.
+            # 69, 70 with a file: no row ran, or one failed; the rows contain the reasons.
             if not path.exists() or code not in (0, 69, 70):
                 raise RunFailed(f"hw4 bench {' '.join(map(str, words))} ended with {code}", code)
             told = json.loads(path.read_text())
-        if "hw4" in told:  # the cell itself
+        if "hw4" in told:  # a single cell
             return {**{name: told["hw4"][name] for name in ("hw4_version", "machine")}, "results": [told]}
         return told
 
@@ -257,11 +257,11 @@ def files(bench, shapes, variants_on, variants, memory_of, trace_of, trace_strea
     """hw4 from file to file beside a program that only makes a CUDA context and one that copies without arithmetic
     (report/reference), files in the page cache; and what hw4 says of its stages, in a run of its own."""
     document, records, out = bench.open(runs=runs, cases=[], memory=None, start_up=None), [], bench.cases / "out"
-    timed(bench.context_only)  # no GPU shows before anything is generated
+    timed(bench.context_only)  # fails without a GPU, before anything is generated
     cases = plain_cases(shapes)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(bench.case_file, sorted(cases, key=lambda case: -case.input_bytes)))
-    os.sync()  # so that nothing is still being written while others are timed
+    os.sync()  # nothing is still being written during the timed runs
     for case in cases:
         paths = bench.case_file(case), out
         options = {"hw4": (), **(variants if case.name in variants_on else {})}
@@ -309,7 +309,7 @@ def start_up(bench, runs):
     return {"wall_seconds": seconds, "outside_steps_seconds": seconds - inside, "steps": steps.splitlines()}
 
 
-ASSUMED_RATE = 12e9  # FLOP/s of seq; only to choose how much is measured
+ASSUMED_RATE = 12e9  # FLOP/s of seq; only to choose the number of batches
 ENOUGH_SECONDS = 0.5
 SHORT_SECONDS, SHORT_RUNS = 1.5, 3
 MOST_PROCESSES = 5
@@ -362,7 +362,7 @@ def sequential(bench, shapes):
 # ---- hw4 bench: memory, sums, ranks
 
 PASSES = ("forward", "backward", "forward_backward")
-# The others follow from the samples.
+# The other fields follow from the samples.
 OF_A_PASS = ("status", "reason", "wanted_bytes", "free_bytes", "kernel", "revision", "launches", "samples", "flop",
              "peak_bytes", "before_backward_bytes", "error", "output_crc32", "as_reference")
 
@@ -466,7 +466,7 @@ def accumulate(bench, devices):
     document.write(by_device={device: bench.bench_rows("accumulate", "--device", device) for device in devices})
 
 
-# Seconds and the like; others are the same in all rows, or follow from these.
+# The varying fields; others are the same in all rows, or follow from these.
 OF_RANKS = ("via", "device", "ranks", "machines", "cards", "shares_cards", "library", "status", "reason", "path",
             "samples", "time_us", "algbw_gb_s", "busbw_gb_s", "size", "wrong", "crc32", "same_on_all_ranks", "model",
             "way", "bucket_bytes", "batch_size", "seq_len", "kernel", "bytes", "calls", "step_s", "in_calls_s",
@@ -485,12 +485,12 @@ def rows_of_ranks(bench, ranks, *words):
             code = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, timeout=PATIENCE).returncode
         except subprocess.TimeoutExpired as expired:
             raise Failed(f"{ranks} ranks: no end after {PATIENCE} s") from expired
-        # 69, 70 with a file: rows that could not run or failed say why.
+        # 69, 70 with a file: rows that could not run or failed contain the reasons.
         if code not in (0, 69, 70) or not path.exists() or not path.stat().st_size:
             raise RunFailed(f"hw4 bench {' '.join(words)} on {ranks} ranks ended with {code}", code)
         rows = json.loads(path.read_text())["results"]
     for row in rows:
-        if "step" in row:  # of hw4 bench step, in which sums are always in order
+        if "step" in row:  # a row of hw4 bench step, whose sums are always in order
             step = row["step"]
             row.update(via="ordered", bytes=4 * (row["parameters"] or 0), step_s=step["mean"], samples=step["samples"])
             row["exposed_s"] = row["step_s"] and row["step_s"] * row["communication_share"]

@@ -53,12 +53,12 @@ ABLATIONS = {
                                      "launch_for<Bf16>(args, int64_t{1} << 40, stream);"}))),
 }
 
-# What a group of wgmma_bf16 does from each mark to the next one.
+# The phases of a group of wgmma_bf16, from each mark to the next.
 PHASES = ("waits for its turn", "begins products", "waits for scores", "makes weights", "waits for values",
           "packs weights")
-MARKS = 240  # of a group
-# The marks go to memory, and a kernel of its own prints them: a call of printf() would keep the compiler from
-# overlapping the products.
+MARKS = 240  # per group
+# The marks go to memory, and a separate kernel prints them: a call of printf() would keep the compiler from overlapping
+# the products.
 TIMELINE = {
     (HALF_KERNEL, "#include <cstddef>\n"): "#include <cstddef>\n#include <cstdio>\n",
     (HALF_KERNEL, "constexpr int kTileKeys = 128;\n"): f"""constexpr int kTileKeys = 128;

@@ -9,7 +9,7 @@ from .spread import Spread, drifts
 
 PASSES = ("forward", "backward", "forward_backward")
 BASE = {"batch_size": 16, "seq_len": 1024, "num_heads": 32, "emb_dim": 2048, "causal": False}  # Lab5's
-TOKENS = 16384  # of all batches, where Lab5's length grows
+TOKENS = 16384  # over all batches, where Lab5's length grows
 MIB = 2.0 ** 20
 
 
@@ -67,7 +67,7 @@ def over_length(data, causal) -> dict[str, dict[int, Row]]:
 class Track:
     """What one run of a pass takes and gives back."""
     impl: str
-    name: str  # of the pass
+    name: str  # name of the pass
     batches: int
     tokens: int
     dim: int

@@ -64,14 +64,14 @@ def of_rung(rung, first, before, peak):
             "over_first": rung.over(first), "speed_up": rung.over(before)}
 
 
-# ---- What the profiler counted
+# ---- Profiler counters
 
-COUNTS = ("registers", "block_threads", "grid_blocks", "instructions")  # whole numbers, whatever JSON makes of them
-SHARED_BYTES_PER_CYCLE = 128  # of a multiprocessor's 32 banks
+COUNTS = ("registers", "block_threads", "grid_blocks", "instructions")  # integers, even where JSON has floats
+SHARED_BYTES_PER_CYCLE = 128  # for a multiprocessor's 32 banks
 LANES, FLOP_PER_FMA = 32, 2
-TILE_SCORES = 64 * 64  # of 64 query rows and a tile of keys
-ISSUED_PER_CYCLE = 4  # instructions of warps, by a multiprocessor
-BYTES_PER_CYCLE = 4096  # multiply-adds, by its tensor cores
+TILE_SCORES = 64 * 64  # 64 query rows and a tile of keys
+ISSUED_PER_CYCLE = 4  # warp instructions per multiprocessor
+BYTES_PER_CYCLE = 4096  # multiply-adds per multiprocessor's tensor cores
 
 
 def waiting(launch):
@@ -98,7 +98,7 @@ def of_launch(launch, device):
     metrics = launch["metrics"]
     get = metrics.get
     work = flop(*shape_of(launch))
-    products = work / (LANES * FLOP_PER_FMA)  # instructions that the two products cannot do without
+    products = work / (LANES * FLOP_PER_FMA)  # instructions that the two products need at least
     scores = launch["batches"] * launch["tokens"] ** 2
     found = {key: value for key, value in metrics.items() if key.endswith("_pct")}
     found |= {key.replace("_bytes_per_second", "_gb_per_second"): None if value is None else value * 1e-9
@@ -204,7 +204,7 @@ def distributions(data):
     return tree
 
 
-FORMATS = {"bf16": "flash2 bf16", "fp16": "flash2 fp16", "tf32": "naive tf32"}  # whose errors stand for them
+FORMATS = {"bf16": "flash2 bf16", "fp16": "flash2 fp16", "tf32": "naive tf32"}  # rows with the formats' errors
 
 
 def half_errors(data):
@@ -292,7 +292,7 @@ def accumulate(data):
     return tree
 
 
-LONG_BYTES = 100 << 20  # of vectors that are called long
+LONG_BYTES = 100 << 20  # length of long vectors
 
 
 def collectives(data):
@@ -335,7 +335,7 @@ FACTS = {"machine": machine, "peak": peaks, "ladder": ladder, "profile": profile
          "distributions": distributions, "half_errors": half_errors, "lab5": lab5, "cs336": cs336, "warmups": warmups,
          "accumulate": accumulate, "collectives": collectives, "published": published,
          "tensor_cycles": lambda _: {contract: 2 * products * TILE_SCORES * 64 / BYTES_PER_CYCLE
-                                     for contract, products in BYTE_PRODUCTS.items()},  # of a tile at d = 64
+                                     for contract, products in BYTE_PRODUCTS.items()},  # a tile at d = 64
          "code": lambda _: sources.constants()}
 
 

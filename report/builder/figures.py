@@ -23,7 +23,7 @@ MODULES = {
     "curves": ("speedup_over_seq", "error_over_length", "lab5_length", "speed_against_error"),
     "timeline": ("warp_timeline",),
 }
-# Of these the files need not be there.
+# These figures need files that may be missing.
 NEEDS = {"speed_against_error": "beside", "warp_timeline": "warp_timeline"}
 
 
@@ -67,7 +67,7 @@ def samples(contract):
                                            if rung.seconds)}
 
 
-# What the caption of a figure names by `here`, beside all facts.
+# The facts that a figure's caption names by `here`, in addition to all others.
 HERE = {
     "ladder": samples("f32"), "fixed_ladder": samples("fixed"), "half_ladder": samples("bf16"),
     "speedup_over_seq": lambda data: {
@@ -106,7 +106,7 @@ def svg(name, data):
 
     from charts import style
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # whatever the user's own settings are
+        matplotlib.rcdefaults()  # overrides the user's own settings
         matplotlib.rcParams.update(style.RC)
         text = io.StringIO()
         getattr(module_of(name), name)(data).savefig(text, format="svg", metadata={"Date": None, "Creator": None,
@@ -116,7 +116,7 @@ def svg(name, data):
 
 NUMBER = re.compile(r"(?<![\w.#])-?\d+\.\d+")
 TAG = re.compile(r"<[a-zA-Z][^>]*>")
-MADE_UP_NAME = re.compile(r"\b[mph][0-9a-f]{10}\b")  # of markers, clipping paths and hatches
+MADE_UP_NAME = re.compile(r"\b[mph][0-9a-f]{10}\b")  # names of markers, clipping paths and hatches
 
 
 def _two_decimals(match):
@@ -127,7 +127,7 @@ def _two_decimals(match):
 def _tidy_tag(match):
     tag = NUMBER.sub(_two_decimals, re.sub(r"\s+", " ", match[0]))
     tag = re.sub(r' transform="rotate\(-?0 [^)]*\)"', "", tag)
-    tag = re.sub(r' id="[\w.]+_\d+"', "", tag)  # of groups; nothing refers to them
+    tag = re.sub(r' id="[\w.]+_\d+"', "", tag)  # groups' ids, which nothing refers to
     return re.sub(r' +"', '"', tag)
 
 

@@ -8,7 +8,7 @@ import textwrap
 from .errors import Failed
 
 COLUMNS = 120
-# Lines that are no paragraph's: tables, headings, lists, quotations, comments, pictures, code.
+# Lines outside paragraphs: tables, headings, lists, quotations, comments, pictures, code.
 OTHER = re.compile(r"\||#|>|[-+*] |\d+[.)] |<|!\[|    |\t|```")
 
 
@@ -37,7 +37,7 @@ def _list(block):
 def _paragraph(block):
     ends = len(block) - len(block.rstrip("\n"))
     lines = textwrap.wrap(block, COLUMNS, break_long_words=False, break_on_hyphens=False)
-    if any(OTHER.match(line) for line in lines):  # a dash that would become a list
+    if any(OTHER.match(line) for line in lines):  # a dash would become a list
         return block
     return "\n".join(lines) + "\n" * ends
 

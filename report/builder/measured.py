@@ -11,9 +11,9 @@ from . import schema
 from .errors import Failed, shown
 from .spread import Spread, drifts
 
-# NVIDIA's figures for the tensor cores of an H200 without sparsity, operations a second: bytes, and numbers of 16 bits.
+# NVIDIA's peaks of an H200's tensor cores without sparsity, operations per second: for bytes, for 16-bit numbers.
 BYTE_OPERATIONS, HALF_OPERATIONS = 1979e12, 989e12
-BYTE_PRODUCTS = {"fixed": 6, "fixed16": 3}  # in the place of one product of floats
+BYTE_PRODUCTS = {"fixed": 6, "fixed16": 3}  # byte products per float product
 T28 = (4, 16384, 64)
 SHAPES = {T28: "t28", (4, 32768, 32): "t29", (13600, 128, 32): "t11"}
 LADDERS = {"f32": "ladder", "fixed": "fixed_ladder", "fixed16": "fixed16_ladder", "bf16": "half_ladder",

@@ -56,7 +56,7 @@ SAMPLES = some(positive)
 
 COMMON = {
     "command": [text],
-    "complete": exactly(True),  # a run that was cut short is no report
+    "complete": exactly(True),  # a run that was cut short is refused
     "wall_seconds": number,
     "machine": {"system": text, "processor": text, "processors": whole, "python": text, "gpus": [text]},
     "git": {"commit": text, "dirty": flag},
@@ -66,10 +66,10 @@ COMMON = {
 SHAPE = {"batches": whole, "tokens": whole, "dim": whole}
 LADDER = some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})
 ERRORS = {"largest": number, "largest_of_row": number, "rms": number}
-HALF_ERRORS = {**ERRORS, "largest": positive}  # stands on a logarithmic axis and under ratios
+HALF_ERRORS = {**ERRORS, "largest": positive}  # for logarithmic axes and ratios
 STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
           "write", "release")
-# What hw4 --json writes; of the lengths it wrote `tokens` once, `queries` and `keys` now.
+# The output of hw4 --json; it once had `tokens`, now `queries` and `keys`.
 RUN = {"batches": whole, "dim": whole, "kernel": text, "streams": whole, "copies": text, "readers": whole,
        "writers": whole, "chunk_batches": whole, "staging_bytes": whole, "host_peak_bytes": whole,
        "device_peak_bytes": whole,
@@ -84,12 +84,12 @@ PROFILE = {
     "device": {"name": text, "multiprocessors": number, "clock_hz": positive, "peak_flop_per_second": positive,
                "peak_dram_bytes_per_second": positive},
 }
-PASS = {"status": text}  # and what was measured, where it is ok
+PASS = {"status": text}  # and measurements, where it is ok
 SUMS = {"count": whole, "term": positive,
         "sums": some({"term": text, "sum": text, "chain": maybe(whole), "result": number, "exact": number})}
 TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
 
-# What all rows of a measurement by several ranks have.
+# The common fields of all rows of a measurement with several ranks.
 BY_RANKS = {"device": text, "ranks": whole, "cards": whole, "shares_cards": flag, "status": text, "samples": [positive]}
 SWEEP = {**COMMON, "settings": each(anything),
          "rows": some({"forward": PASS, "backward": PASS, "forward_backward": PASS})}
@@ -143,11 +143,11 @@ DOCUMENTS = {
     "collectives.json": {
         **COMMON, "allreduce": some({**BY_RANKS, "via": text, "size": whole}),
         "gradients": some({**BY_RANKS, "model": text, "way": text, "bytes": whole, "calls": whole})},
-    # Not measured here: what others have published.
+    # Not measured here: others' published numbers.
     "published.json": {"source": text, "where": text, "gpu": text, "type": text, "shapes": text,
                        "rates": some({"tokens": whole, "dim": whole, "causal": flag, "tflops": positive})},
 }
-# What is left out of the report until it is there.
+# Files that may be missing; the report then omits their parts.
 OPTIONAL = ("beside.json", "ablation.json", "warp_timeline.json", "half_lengths.json")
 
 

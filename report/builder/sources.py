@@ -45,9 +45,9 @@ def constants() -> dict[str, int]:
         if not match:
             raise Failed(f"{file}: nothing there like {pattern}, where the report takes {name} from")
         found[name] = int(match[1])
-    found["keys"] = found["segment_keys"]  # of a tile
+    found["keys"] = found["segment_keys"]  # per tile
     found["warp_rows"] = found["rows_per_thread"] * found["lanes_down"]
-    found["rows"] = found["warps"] // found["team_warps"] * found["warp_rows"]  # of a block
+    found["rows"] = found["warps"] // found["team_warps"] * found["warp_rows"]  # per block
     found["threads"] = 32 * found["warps"]
     found["keys_per_thread"] = found["keys"] // found["team_warps"] // found["lanes_across"]
     found["columns_per_thread"] = 64 // found["team_warps"] // found["lanes_across"]
@@ -55,7 +55,7 @@ def constants() -> dict[str, int]:
     return found
 
 
-# A row of the table of kernels begins with both. The names of the fields may be left out.
+# A row of the table of kernels begins with name and idea. The field names may be omitted.
 _KERNEL = re.compile(r'\{\s*(?:\.name = )?"(\w+)",\s*(?:\.idea = )?((?:"[^"]*"\s*)+),')
 
 
@@ -95,7 +95,7 @@ def idea(kernel) -> str:
 F32, FIXED, FIXED16 = "src/gpu/f32/forward/", "src/gpu/fixed/forward/", "src/gpu/fixed16/forward/"
 HALF, BACKWARD = "src/gpu/half/forward/", "src/gpu/f32/backward/"
 
-# The lines that make a rung what it is: file, a text of the first line, a text of the last one.
+# The characteristic lines of a kernel: file, a text of the first line, a text of the last one.
 EXCERPTS = {
     "plain_rows": (F32 + "plain_rows.cu", "const float* k = m.k + ", "s += block;\n            }"),
     "shared_tiles": (F32 + "row_rungs.cu", "const auto load_chunks = [&]",

@@ -154,7 +154,7 @@ def tensor_profile(data):
                      "registers", "shared memory a block, KiB"), rows, "llrrrrr")
 
 
-# ---- The machine, and what was measured by which command
+# ---- The machine, and the command of each measurement
 
 
 def machine(data):
@@ -357,7 +357,7 @@ def lab5_passes(data):
 
 # ---- CS336
 
-STATUS = {"oom": "OOM", "unsupported": "–", "failed": "failed", "skipped": ""}  # of what has no time
+STATUS = {"oom": "OOM", "unsupported": "–", "failed": "failed", "skipped": ""}  # for cells without a time
 
 
 def time_of(row, name):
@@ -403,7 +403,7 @@ def mib(count):
     return significant(count / MIB) if count else "0"
 
 
-# What the naive form takes, in numbers of the sizes; float32.
+# The naive form's allocations in terms of the sizes; float32.
 FORMULAS = {"inputs": ("3·B·N·d·4", lambda b, n, d: 12 * b * n * d), "Q": ("B·N·d·4", lambda b, n, d: 4 * b * n * d),
             "K": ("B·N·d·4", lambda b, n, d: 4 * b * n * d), "V": ("B·N·d·4", lambda b, n, d: 4 * b * n * d),
             "O": ("B·N·d·4", lambda b, n, d: 4 * b * n * d), "scores": ("B·N²·4", lambda b, n, d: 4 * b * n * n)}

@@ -72,15 +72,15 @@ class Renderer:
 
     def __init__(self, facts, tables, figures, excerpts, has):
         self.facts = facts
-        # name: function without arguments; of a figure it gives what it shows, its caption and the facts of `here`
+        # name: function without arguments; for a figure it returns the description, the caption and the facts of `here`
         self.available = {"table": tables, "figure": figures, "code": excerpts}
-        self.has = has  # whether a file of report/data is there
+        self.has = has  # whether report/data has the file
         self.used = {kind: set() for kind in self.available}
 
     def render(self, text, name, figure_folder, numbered=True):
         """`name`: of the template, for messages. `figure_folder`: where the text finds the figures."""
         text = BLOCK.sub(self.kept, text)
-        order = []  # of the figures in this text
+        order = []  # the figures in this text
         for match in HOLE.finditer(text):
             kind, _, figure = match[1].strip().partition(":")
             if kind == "figure" and figure not in order:

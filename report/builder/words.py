@@ -13,7 +13,7 @@ def significant(value, digits=3):
         return "0"
     magnitude = math.floor(math.log10(abs(value)))
     rounded = round(value, digits - 1 - magnitude)
-    magnitude = math.floor(math.log10(abs(rounded)))  # 9.996 has become 10.0
+    magnitude = math.floor(math.log10(abs(rounded)))  # 9.996 becomes 10.0
     return f"{rounded:.{max(0, digits - 1 - magnitude)}f}"
 
 

@@ -278,7 +278,7 @@ def data_flow(data):
         arrow(ax, (end_of_ring, middle), (5.38, 2.62 - pitch * index + tall / 2), line=0.9)
     lines(ax, 3.72, 3.22, ["main thread: makes the context,", "then feeds: copy in, launch"], fontsize=7.5, ha="center")
 
-    # Writers: each that is free takes the next part
+    # Writers: a free one takes the next part
     writers = run["writers"]
     step = 2.2 / writers
     box(ax, 7.50, 0.97, 0.17, 2.05, "white", line=0.6)
@@ -298,7 +298,7 @@ def data_flow(data):
 
 
 CELL = 0.19  # inches
-TOKENS, ROW, TILE = 12, 7, 4  # drawn; a tile's four stand for all of its keys
+TOKENS, ROW, TILE = 12, 7, 4  # drawn numbers; a tile's four stand for all of its keys
 TOP = 3.3
 
 

@@ -14,7 +14,7 @@ def ladder(data):
     times = style.axes(fig, 1.35, 0.55, 3.3, height - 1.25)
     places = style.rows_down(times, [rung.kernel for rung in rungs])
     low = min(rung.seconds.low for rung in rungs) * 1e3 / 1.5
-    high = max(rung.seconds.high for rung in rungs) * 1e3 * 3  # room for the last number
+    high = max(rung.seconds.high for rung in rungs) * 1e3 * 3  # space for the last number
     style.log(times, "x", low, high, style.within(low, high))
     times.grid(axis="x")
     times.set_xlabel("kernel time on t28, ms (logarithmic)")

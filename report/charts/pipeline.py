@@ -11,7 +11,7 @@ LOOKS = {"read": (style.GREEN, ""), "check": ("#8fd6c0", ""), "copy_in": (style.
 LABELS = {"copy_in": "copy in", "copy_out": "copy out", "prepare": "make room for the output",
           "other": "pin, allocate, load code, release"}
 OTHER = (style.GREY, "")
-BEFORE = 8.0  # milliseconds shown before the context is there
+BEFORE = 8.0  # milliseconds shown before the context is created
 ROW, GAP = 0.105, 0.05  # inches of a track; between groups
 
 

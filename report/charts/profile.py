@@ -68,7 +68,7 @@ def note(loads, stores):
     return ", ".join(parts)
 
 
-# The reasons worth telling apart, in the words of the legend; all others together.
+# The reasons shown separately, with their legend texts; all others are combined.
 REASONS = {"long_scoreboard": "global or local memory", "short_scoreboard": "shared memory",
            "mio_throttle": "shared-memory queue", "lg_throttle": "global-memory queue", "barrier": "barrier",
            "wait": "fixed latency", "not_selected": "ready, another was issued"}
@@ -85,11 +85,11 @@ def parts(launch):
 
 def stalls(data):
     """What warps wait for, every rung on t28."""
-    # In the order of REASONS, then of all others; in grey their order tells them apart.
+    # In the order of REASONS, then of all others; in grey their order distinguishes them.
     colours = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.RED, style.YELLOW, style.PALE)
     rungs = list(data.launches("f32"))
     rows = [parts(launch) for launch in data.launches("f32").values()]
-    totals = [math.fsum(row) for row in rows]  # the same in every version of Python, which sum() is not
+    totals = [math.fsum(row) for row in rows]  # the same in every version of Python, unlike sum()
     height = 1.55 + 0.28 * len(rungs)
     fig = style.figure(height)
     shares = style.axes(fig, 1.3, 0.55, 5.2, height - 1.55)
@@ -109,7 +109,7 @@ def stalls(data):
                             fontsize=style.SMALL, color="white" if colour == style.BLUE else style.INK)
             start += share
     style.rows_down(cycles, [""] * len(rungs))
-    low, high = min(1.0, min(totals) / 1.5), max(10.0, max(totals) * 4)  # room for the last number
+    low, high = min(1.0, min(totals) / 1.5), max(10.0, max(totals) * 4)  # space for the last number
     style.log(cycles, "x", low, high)
     cycles.grid(axis="x")
     cycles.set_xlabel("those cycles (logarithmic)")
@@ -133,7 +133,7 @@ PANELS = (("achieved_occupancy_pct", "achieved occupancy", 1, "%", 100),
           ("shared_load_bytes_per_second", "shared load throughput", 1e-12, "TB/s", None),
           ("global_load_bytes_per_second", "global load throughput", 1e-9, "GB/s", None),
           ("dram_read_bytes_per_second", "DRAM read throughput", 1e-9, "GB/s", None))
-# The first large and open, so that one under another shows.
+# The first marker is large and open, so that a marker under it shows.
 LOOKS = ({"color": style.RED, "marker": "^", "linestyle": ":", "markersize": 9, "markerfacecolor": "white"},
          {"color": style.GREEN, "marker": "s", "linestyle": "--", "markersize": 4.5},
          {"color": style.BLUE, "marker": "o", "linestyle": "-"})
@@ -152,7 +152,7 @@ def metrics_over_cases(data):
         known = [value for row in values.values() for value in row if value is not None]
         scale = style.steps(most or max(known, default=1) or 1, 5)
         style.ticks(ax.yaxis, scale)
-        ax.set_ylim(-0.05 * scale[-1], most * 1.06 if most else scale[-1])  # room for marks at 0
+        ax.set_ylim(-0.05 * scale[-1], most * 1.06 if most else scale[-1])  # space for marks at 0
         ax.set_xlim(-0.5, len(cases) - 0.5)
         style.ticks(ax.xaxis, range(len(cases)), [name for name, *_ in cases])
         ax.tick_params(axis="x", labelsize=7)

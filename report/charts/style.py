@@ -9,15 +9,15 @@ import math
 
 from builder.words import RAISED, short
 
-WIDTH = 9.0  # inches of every figure; at 900 pixels a point is 1.4 pixels
+WIDTH = 9.0  # inches, for every figure; at 900 pixels a point is 1.4 pixels
 TEXT, SMALL = 9.0, 8.0
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; markers or hatches tell them apart in grey.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; in grey, markers or hatches distinguish them.
 ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PURPLE = (
     "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 INK, GREY, PALE, FAINT = "#222222", "#6f6f6f", "#c9c9c9", "#ebebeb"
 
-# Who is who in every chart: colour, marker, line.
+# Colour, marker and line of each program in every chart.
 HW4 = {"color": BLUE, "marker": "o", "linestyle": "-"}
 FIXED = {"color": PURPLE, "marker": "v", "linestyle": "-"}
 FIXED16 = {"color": GREEN, "marker": "P", "linestyle": "-"}
@@ -171,7 +171,7 @@ def rows_down(ax, labels, first_gap=0.6):
 def apart(wanted, gap, low=None, high=None):
     """Places for labels: as close to where they are wanted as a gap between neighbours allows, in the same order."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    clusters = []  # [first wanted place, count]: labels pushed together, centred on the mean of their wishes
+    clusters = []  # [first wanted position, count]: labels pushed together, centred on the mean of wanted positions
     for index in order:
         clusters.append([[wanted[index]], wanted[index]])
         while len(clusters) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from . import style
 
 COLOURS = (style.FAINT, style.SKY, style.PALE, style.RED, style.YELLOW, style.GREEN)
-TILES = 4  # that are shown, from the middle of what was recorded
+TILES = 4  # shown, from the middle of the recording
 
 
 def warp_timeline(data):

@@ -1,5 +1,5 @@
-// context_only: makes a CUDA context and ends. The least time and memory that any program takes which uses the GPU;
-// report/measure measures hw4 against it. Prints how much host memory it has had, in bytes.
+// context_only: creates a CUDA context and exits. It takes the least time and memory of any program that uses the GPU;
+// report/measure compares hw4 with it. Prints its peak host memory in bytes.
 #include <cstdio>
 #include <exception>
 

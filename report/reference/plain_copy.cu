@@ -1,6 +1,6 @@
-// plain_copy: what a program from file to file takes that does one thing after the other, and no arithmetic: pins a
-// buffer of the file's size, reads all, copies all in, copies an output of the right size out, writes it.
-// report/measure measures hw4 against it.
+// plain_copy: a program from file to file that does one thing after another, without arithmetic: pins a buffer of the
+// file's size, reads everything, copies everything in, copies an output of the right size out, writes it.
+// report/measure compares hw4 with it.
 //
 //     plain_copy INPUT OUTPUT
 #include <fcntl.h>
