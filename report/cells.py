@@ -1,7 +1,7 @@
-"""What the report is measured from: a step for each file report/data/NAME.json, in the order of `report/measure`.
+"""The measurements for the report: a step for each file report/data/NAME.json, in the order of `report/measure`.
 
 A step names its runner, a function of runners.py, and the cells that the runner measures: shapes (test cases, globs,
-B,N,d or B,H,N,d), contracts, kernels, devices, samples. Plain data.
+B,N,d or B,H,N,d), contracts, kernels, devices, samples. All of it is plain data.
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ladder(what, contract, shapes, passes="forward"):
 
 
 def sweep(what, *runs):
-    """Each run is the words of one `hw4 bench`."""
+    """Each run is the arguments of one `hw4 bench`."""
     return Step(what, "sweep", {"runs": runs, "device": "gpu"})
 
 

@@ -1,4 +1,4 @@
-"""The JSON file of a measurement, which says where it comes from; and how a run ends early."""
+"""The JSON file of a measurement, including its origin; and the error that ends a run."""
 import json
 import posixpath
 import re
@@ -34,8 +34,8 @@ def say(text):
 
 
 def without_folders(value):
-    """The same value with every path as it is from the project's folder, and with the last name alone of a path
-    elsewhere: a file that is committed tells nothing about a user's folders."""
+    """The same value with project paths relative to the project's folder, and of other paths only the last name: a
+    committed file must not reveal a user's folders."""
     if isinstance(value, dict):
         return {key: without_folders(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -48,20 +48,20 @@ def without_folders(value):
 
 
 def command_line(words):
-    """The command without folders, with the names that files have in the end."""
+    """The command without folders, with the files' final names."""
     portable = [without_folders(word.removesuffix(PARTIAL)) for word in words]
     return [posixpath.basename(word) if word.startswith("/") else word for word in portable]
 
 
 def _machine():
-    """Without its name, which tells nothing about a measurement."""
+    """The machine without its host name, which does not matter for a measurement."""
     return {field: value for field, value in provenance.machine().items() if field != "host"}
 
 
 class Document:
-    """The JSON file. It is written after every cell, so that a run that is cut short leaves what it has measured.
+    """The JSON file. It is written after every cell, so that an interrupted run keeps its results.
 
-    program: one of the programs measured; its compilers are named. build: the folder of make's files."""
+    program: one of the measured programs, whose compilers are recorded. build: the folder of make's files."""
 
     def __init__(self, path, program=ROOT / "hw4", build=ROOT / "build", **fields):
         self.path = path

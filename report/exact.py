@@ -1,7 +1,7 @@
 """Attention and its gradients in float64, computed by PyTorch, and errors against them on values of several
 distributions.
 
-PyTorch is imported where it is used, so that a program without it can say so.
+PyTorch is imported where it is used, so that a program can report that it is missing.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def normal(torch, shape, generator):
 
 
 def student(torch, shape, generator):
-    """Two degrees of freedom: a normal number over the root of an exponential one of mean 1."""
+    """Two degrees of freedom: a normal number over the root of an exponential one with mean 1."""
     below = -torch.log1p(-torch.rand(shape, generator=generator))  # rand() is below 1
     return torch.randn(shape, generator=generator) / below.clamp(min=2.0 ** -24).sqrt()
 
@@ -77,7 +77,7 @@ DISTRIBUTIONS = {
 
 
 def drawn(kind, shape, seed):
-    """Q, K and V of every batch, (B, 3, N, d), the same every time."""
+    """Q, K and V of every batch, (B, 3, N, d), the same in every run."""
     import torch
     batches, tokens, dim = shape
     return DISTRIBUTIONS[kind][0](torch, (batches, 3, tokens, dim), torch.Generator().manual_seed(seed))
@@ -92,7 +92,7 @@ def floats_of(path):
 
 
 def write_case(path, values):
-    """int32 B, N, d, then the values as they lie."""
+    """int32 B, N, d, then the values in order."""
     import torch
     batches, _, tokens, dim = values.shape
     file = torch.from_file(str(path), shared=True, size=3 + values.numel(), dtype=torch.float32)
@@ -112,7 +112,7 @@ def read_case(path):
 
 
 def torch_in_float32():
-    """PyTorch, with products in full float32: products of rounded inputs would be another arithmetic."""
+    """PyTorch with products in full float32: rounding the inputs of products would be another arithmetic."""
     import torch
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
@@ -126,14 +126,14 @@ def backend_of(impl):
 
 
 def naive_attention(q, k, v):
-    """With all scores in memory, in the precision of the tensors."""
+    """Keeps all scores in memory, in the precision of the tensors."""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     return scores.softmax(-1) @ v
 
 
 def exact_weights(q, k, first_sees=None):
-    """Softmax in float64: what the project's Python compares with. Under a causal mask the first row sees so many keys,
-    each row one more than the one before; the weights of a row that sees none are 0."""
+    """Softmax in float64: the reference of the project's Python code. With a causal mask the first row sees this many
+    keys, and each row one more than the row before; the weights of a row that sees none are 0."""
     import torch
     scores = q.double() @ k.double().mT / math.sqrt(q.shape[-1])
     if first_sees is None:
@@ -144,7 +144,7 @@ def exact_weights(q, k, first_sees=None):
 
 
 def larger(a, b):
-    """Unlike max(), NaN whenever one of the two is."""
+    """Unlike max(), gives NaN whenever one of the two is."""
     return a if math.isnan(a) or b <= a else b
 
 
@@ -165,7 +165,7 @@ class Errors:
 
 
 def result_of(impl, dtype, q, k, v):
-    """PyTorch's, on tensors rounded to the type."""
+    """PyTorch's attention, on tensors rounded to the type."""
     import torch
     torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     try:
@@ -180,7 +180,7 @@ def result_of(impl, dtype, q, k, v):
 
 def errors_of(values, ours, peers, device):
     """{name: record} of ours, outputs by name, and of PyTorch's peers, {name: (implementation, type)}. A record has the
-    largest error, the largest error of a row over the row's largest result, and the root mean square."""
+    largest error, the largest error of a row relative to the row's largest result, and the root mean square."""
     batches, _, tokens, _ = values.shape
     errors = {name: Errors() for name in [*ours, *peers]}
     step = max(1, SCORES_AT_ONCE // tokens ** 2)
@@ -203,7 +203,7 @@ def errors_of(values, ours, peers, device):
 
 
 def operands(path, case, device):
-    """Q, K, V and of backward dO of a case's file, [batch, head, row, column] each."""
+    """Q, K, V, and in backward dO, of a case's file, [batch, head, row, column] each."""
     import torch
     stored = getattr(torch, DTYPES[case.element])
     header = SHORT_HEADER_BYTES if case.is_plain else LONG_HEADER_BYTES
@@ -215,21 +215,21 @@ def operands(path, case, device):
 
 
 def split(flat, shapes):
-    """Operands of these shapes, one after the other in each batch."""
+    """Operands of these shapes, stored one after another in each batch."""
     parts = flat.split([math.prod(shape) for shape in shapes], dim=1)
     return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes)]
 
 
 @dataclasses.dataclass
 class Chunk:
-    """Some batches and some rows of their queries."""
+    """Some batches and some of their query rows."""
     batches: slice
     rows: slice
     first_sees: int | None  # visible keys of the first row under the mask; each row sees one more
 
 
 def chunks(batches, heads, rows, keys, causal):
-    """All rows of some batches before the next ones."""
+    """Yields all rows of some batches before the next batches."""
     batches_at_once = max(1, SCORES_AT_ONCE // (heads * rows * keys))
     rows_at_once = max(1, SCORES_AT_ONCE // (heads * keys))
     for batch in range(0, batches, batches_at_once):
@@ -239,14 +239,14 @@ def chunks(batches, heads, rows, keys, causal):
 
 
 def chunks_by_batches(*sizes):
-    """Lists of those that have the same batches."""
+    """Groups of parts with the same batches."""
     for _, parts in itertools.groupby(chunks(*sizes), key=lambda part: part.batches.start):
         yield list(parts)
 
 
 @dataclasses.dataclass
 class Gradients:
-    """dQ, dK and dV in float64, and what the same sums are of magnitudes: how large their errors can be follows it."""
+    """dQ, dK and dV in float64, and the same sums over magnitudes, from which their error bounds follow."""
     exact: list
     reach: list
 
@@ -273,6 +273,6 @@ def exact_gradients(q, k, v, d_o, parts):
 
 
 def heads_together(gradient, kv_heads):
-    """dK or dV of query heads, added up for those that share keys; of float32 as the library does."""
+    """dK or dV of query heads, added up over heads that share keys; in float32 as the library does."""
     batches, heads, rows, columns = gradient.shape
     return gradient.reshape(batches, kv_heads, heads // kv_heads, rows, columns).sum(2)

@@ -1,4 +1,4 @@
-"""A trace of hw4 (--trace FILE): tracks in the order of a picture, and the spans of each."""
+"""A trace of hw4 (--trace FILE): its tracks in drawing order, and the spans of each."""
 from __future__ import annotations
 
 # The stages in the order of a run.
@@ -8,8 +8,8 @@ GPU = 2  # the process of the GPU's streams in the trace
 
 
 class Trace:
-    """Tracks (process, thread) in the order of the picture, and the spans of each in milliseconds. Raises ValueError,
-    KeyError or TypeError for what is no trace."""
+    """Tracks (process, thread) in drawing order, and the spans of each in milliseconds. Raises ValueError, KeyError or
+    TypeError for a file that is not a trace."""
 
     def __init__(self, events):
         names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
@@ -23,7 +23,7 @@ class Trace:
 
     @staticmethod
     def _group(name):
-        """Readers, then the thread that feeds the engine, then writers; a GPU's streams as they are."""
+        """Readers, then the thread that feeds the engine, then writers; a GPU's streams keep their order."""
         return {"reader": 0, "main": 1, "writer": 2}.get(name.partition(" ")[0], 3)
 
     def stages(self):
@@ -31,7 +31,7 @@ class Trace:
         return [stage for stage in STAGES if stage in seen] + sorted(seen - set(STAGES))
 
     def busy(self, *stages):
-        """Milliseconds in which one of the stages was at work, on however many tracks."""
+        """Milliseconds in which any of the stages was active, on any track."""
         total = reached = 0.0
         for start, to in sorted((start, to) for _, name, start, to in self.spans if name in stages):
             total += max(0.0, to - max(start, reached))
@@ -39,7 +39,7 @@ class Trace:
         return total
 
     def share(self, who, since):
-        """How much of the time from then to the end the tracks of that name ('reader' of 'reader 0', ...) were busy."""
+        """The fraction of the time from then to the end in which the tracks of this name ('reader', ...) were busy."""
         tracks = [track for track in self.tracks if self.names[track].partition(" ")[0] == who]
         if not tracks or self.end <= since:
             return 0.0
@@ -47,5 +47,5 @@ class Trace:
         return busy / (len(tracks) * (self.end - since))
 
     def last(self, stage):
-        """When the stage ended for the last time; None where it never began."""
+        """The end of the stage's last span; None where it never began."""
         return max((to for _, name, _, to in self.spans if name == stage), default=None)

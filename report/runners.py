@@ -1,7 +1,7 @@
 """The runners of report/measure: each measures the cells of a step (cells.py) and writes them into the step's document,
 in the form that report/builder reads.
 
-`hw4 bench` times kernels and counts memory, the clock around hw4 and seq times whole runs, profile/profile takes
+`hw4 bench` times kernels and counts memory, a clock around hw4 and seq times whole runs, profile/profile reads
 counters, and PyTorch computes errors in this process.
 """
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RunFailed(Failed):
 
 
 def timed(*command, patience=PATIENCE):
-    """Wall seconds of a run that succeeds, and what it printed."""
+    """Wall seconds of a successful run, and its output."""
     start = time.perf_counter()
     try:
         done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -71,7 +71,7 @@ def plain_cases(words):
 
 
 class Bench:
-    """What a runner works with: the programs, a folder for its files, its document."""
+    """A runner's environment: the programs, a folder for its files, its document."""
 
     def __init__(self, path, goals, bin_folder=ROOT, build_folder=ROOT / "build", traces=None):
         self.path, self.traces = path, traces
@@ -95,7 +95,7 @@ class Bench:
     # ---- Cases
 
     def case_file(self, case):
-        """The case's file, which is made once and is then in the page cache."""
+        """The case's file, which is generated once and then in the page cache."""
         path = self.cases / f"{case.name}-{case.crc32_in}.in"
         if not path.exists() or path.stat().st_size != case.input_bytes:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class Bench:
         return path
 
     def report_of(self, *command):
-        """(seconds, what hw4 --json wrote) of a run; the last words are input and output."""
+        """(seconds, the output of hw4 --json) of a run; the last words are input and output."""
         report = self.path.with_suffix(".run")
         seconds, _ = timed(self.hw4, "--json", report, *command)
         told = json.loads(report.read_text())
@@ -115,7 +115,7 @@ class Bench:
         return seconds, {**told, "input": Path(told["input"]).name}
 
     def contracts(self, by_bound):
-        """hw4's, of those that promise bytes or of all."""
+        """hw4's contracts, those that promise bytes or all."""
         try:
             return choose(listing_of(self.hw4).contracts, "all", None if by_bound else BYTES)
         except NoListing as error:
@@ -124,7 +124,7 @@ class Bench:
     # ---- hw4 bench
 
     def bench_rows(self, *words):
-        """The document that `hw4 bench` writes, of one cell as of several."""
+        """The document that `hw4 bench` writes, for one cell or several."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "bench.json"
             code = subprocess.run([str(self.hw4), "bench", *map(str, words), "--output", str(path)],
@@ -139,7 +139,7 @@ class Bench:
 
 
 def hw4_under(contract):
-    """The name of hw4's results under a contract in a file: those of the default have no suffix."""
+    """The name of hw4's results under a contract in a file; the default's has no suffix."""
     return "hw4" if contract == "f32" else f"hw4_{contract}"
 
 
@@ -147,7 +147,7 @@ def hw4_under(contract):
 
 
 def ladder(bench, contract, shapes, passes, runs):
-    """Every kernel of a contract, under bf16 and fp16 from tensors of that type."""
+    """Every kernel of a contract; under bf16 and fp16 from tensors of that type."""
     document, lines = bench.open(contract=contract, runs=runs, ladder=[]), []
     element = contract if contract in ("bf16", "fp16") else "float32"
     for problem in problems_of(shapes):
@@ -220,7 +220,7 @@ SEED = 20261115
 
 
 def distributions(bench, seeds, kinds, peers, by_bound, device):
-    """Q, K and V drawn from one distribution by PyTorch on the CPU, each case with a seed of its own."""
+    """Q, K and V drawn by PyTorch on the CPU from one distribution, each case with its own seed."""
     contracts, records = bench.contracts(by_bound), []
     titles = {name: title for name, (_, title) in exact.DISTRIBUTIONS.items()}
     document = open_errors(bench, contracts, distributions=titles)
@@ -240,7 +240,7 @@ def distributions(bench, seeds, kinds, peers, by_bound, device):
 
 
 def check_bytes(case, output, who):
-    """The output has the bytes of the table, under the contract that hw4 takes by itself."""
+    """The output has the bytes of the table, under hw4's default contract."""
     expectations = read_expectations(table_beside(CASE_TABLE))
     expected = expectations.of(case, expectations.contracts[0])
     if expected and crc32_of(str(output)) != expected.crc32:
@@ -248,14 +248,14 @@ def check_bytes(case, output, who):
 
 
 def there_and_back(names, turn):
-    """So that each follows others as well as itself: the driver closes the GPU after its last user, and a program that
-    starts in the middle of that is ready sooner."""
+    """Alternates the order, so that each program follows itself as well as others: the driver closes the GPU after its
+    last user, and a program that starts during that time is ready sooner."""
     return list(names)[::-1 if turn % 2 else 1]
 
 
 def files(bench, shapes, variants_on, variants, memory_of, trace_of, trace_streams, device, runs):
-    """hw4 from file to file beside a program that only makes a CUDA context and one that copies without arithmetic
-    (report/reference), files in the page cache; and what hw4 says of its stages, in a run of its own."""
+    """hw4 from file to file beside a program that only creates a CUDA context and one that copies without arithmetic
+    (report/reference), with files in the page cache; and hw4's times of its stages, from a separate run."""
     document, records, out = bench.open(runs=runs, cases=[], memory=None, start_up=None), [], bench.cases / "out"
     timed(bench.context_only)  # fails without a GPU, before anything is generated
     cases = plain_cases(shapes)
@@ -294,7 +294,7 @@ def files(bench, shapes, variants_on, variants, memory_of, trace_of, trace_strea
 
 
 def dense(trace):
-    """The same trace, an event a line and without blanks."""
+    """The same trace, an event per line and without blanks."""
     def text(value):
         return json.dumps(value, separators=(",", ":"))
 
@@ -303,7 +303,7 @@ def dense(trace):
 
 
 def start_up(bench, runs):
-    """Start and end of a process that uses the GPU, step by step; the fastest of the runs."""
+    """Start and end of a process that uses the GPU, step by step; the fastest run."""
     seconds, steps = min(timed(bench.hw4, "bench", "start-up") for _ in range(runs))
     inside = sum(float(line.split()[0]) for line in steps.splitlines()) * 1e-3
     return {"wall_seconds": seconds, "outside_steps_seconds": seconds - inside, "steps": steps.splitlines()}
@@ -316,7 +316,7 @@ MOST_PROCESSES = 5
 
 
 def batches_of(case):
-    """How many batches are measured: the cost of seq is proportional to them."""
+    """The number of batches to measure: seq's cost is proportional to it."""
     return min(case.batches, max(1, math.ceil(ENOUGH_SECONDS * ASSUMED_RATE * case.batches / case.flops)))
 
 
@@ -337,7 +337,7 @@ def time_seq(bench, case):
 
 
 def sequential(bench, shapes):
-    """The arithmetic of seq, without reading, checking and writing; the longest first, beside each other."""
+    """seq's arithmetic without reading, checking and writing; the longest cases first, in parallel."""
     processors = sorted(os.sched_getaffinity(0))
     # Every second processor: neighbours are often two threads of one core.
     processors = processors[::2][:min(MOST_PROCESSES, max(1, len(processors) // 2))]
@@ -368,8 +368,7 @@ OF_A_PASS = ("status", "reason", "wanted_bytes", "free_bytes", "kernel", "revisi
 
 
 def records_of(results):
-    """The settings that all rows share stand once, and each row has what tells it from the others and what was
-    measured."""
+    """Settings that all rows share are stored once; each row keeps its own settings and measurements."""
     rows = [row["hw4"] for row in results]
     settings = {name: value for name, value in rows[0]["parameters"].items()
                 if all(row["parameters"][name] == value for row in rows)}
@@ -388,7 +387,7 @@ def sweep(bench, runs, device):
 
 
 def memory(bench, words, device):
-    """What each pass takes and gives back."""
+    """The allocations and frees of each pass."""
     document = bench.open()
     with tempfile.TemporaryDirectory() as folder:
         snapshot = Path(folder) / "memory.pickle"
@@ -399,7 +398,7 @@ def memory(bench, words, device):
 
 
 def cpu(bench, case, runs):
-    """The kernel that the CPU takes for each contract, warm and in memory."""
+    """The CPU's default kernel for each contract, warm and in memory."""
     document, records = bench.open(case=case, runs=runs), []
     for contract in bench.contracts(by_bound=True):
         told = bench.bench_rows("--device", "cpu", "--impl", contract.name, "--passes", "forward", "--kind", "uniform",
@@ -416,7 +415,7 @@ def cpu(bench, case, runs):
 
 
 def beside(bench, rounds, runs):
-    """Each run is one `python -m hw4.neighbours`, which takes hw4 and the peers in turns."""
+    """Each run is one `python -m hw4.neighbours`, which times hw4 and the peers in turns."""
     need_torch()
     document, rows = bench.open(rounds=rounds), []
     paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -441,15 +440,15 @@ def neighbours(environment, rounds, run):
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Reads lists, dictionaries, texts and numbers alone."""
+    """Unpickles lists, dictionaries, texts and numbers alone."""
 
     def find_class(self, module_name, global_name):
         raise Failed(f"a snapshot of memory has a {module_name}.{global_name}")
 
 
 def tracks_of(snapshot):
-    """What each pass takes and gives back, from a snapshot as PyTorch has them: the frames of an entry are its purpose,
-    the pass and the cell."""
+    """The allocations and frees of each pass, from a snapshot in PyTorch's format: the frames of an entry are its
+    purpose, the pass and the cell."""
     signs = {"alloc": 1, "free_completed": -1, "oom": 0}
     tracks = {}
     for entry in snapshot["device_traces"][0]:

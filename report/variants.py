@@ -1,6 +1,6 @@
-"""Kernels with one thing taken out, and a kernel that tells when its warps do what: the sources with a few texts
-changed, in a copy that is built apart. A text that does not stand exactly once in its file ends the step, and a test
-looks too.
+"""Kernels with one part removed, and a kernel that records its warps' phases: the sources with a few texts changed, in
+a copy with its own build. A text that does not occur exactly once in its file ends the step, and a test checks that
+too.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HALF, HALF_KERNEL = "src/gpu/half/forward/wgmma_half.cu", "src/gpu/half/forward/
 
 @dataclasses.dataclass(frozen=True)
 class Without:
-    """A kernel without `what`: other texts in files, {(file, old): new}, or another kernel, the rung below it."""
+    """A kernel without `what`: changed texts in files, {(file, old): new}, or another kernel, the one before it."""
     what: str
     edits: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     kernel: str | None = None
@@ -102,7 +102,7 @@ def edited(edits):
 
 
 def built(folder, edits):
-    """hw4 of the edited sources. Only files that differ are written, so that make builds no more than it must."""
+    """hw4 from the edited sources. Writes only files that differ, so that make builds no more than it must."""
     changed = edited(edits)
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode()
     for name in filter(None, names.split("\0")):
@@ -120,7 +120,7 @@ def built(folder, edits):
 
 
 def ablation(bench, runs):
-    """Seconds of each kernel as it is, and without each of its parts; whole and part one after the other."""
+    """Seconds of each whole kernel, and without each of its parts, in turns."""
     document, records = bench.open(runs=runs), []
     for kernel, found in ABLATIONS.items():
         for removal in (Without("nothing"), *found.removals):
@@ -137,7 +137,7 @@ def ablation(bench, runs):
 
 
 def warp_timeline(bench, shape):
-    """The clock of a multiprocessor at each mark of block 0."""
+    """A multiprocessor's clock at each mark of block 0."""
     document = bench.open(kernel="wgmma_bf16", shape=shape, phases=PHASES)
     hw4 = built(bench.build / "variants", TIMELINE)
     printed = subprocess.run([hw4, "bench", "--once", "--device", "gpu", "--impl", "bf16", "--kernel", "wgmma_bf16",

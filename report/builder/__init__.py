@@ -1,1 +1,1 @@
-"""What report/build is made of: the data and its schema, facts, tables, the template language, the figures' files."""
+"""The parts of report/build: the data and its schema, facts, tables, the template language, the figures' files."""

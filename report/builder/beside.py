@@ -1,4 +1,4 @@
-"""hw4 beside PyTorch's attention, as `python -m hw4.neighbours` measured it: only rows that are fair."""
+"""hw4 beside PyTorch's attention, as measured by `python -m hw4.neighbours`: only fair rows."""
 from __future__ import annotations
 
 import dataclasses
@@ -12,7 +12,7 @@ PEERS = {"cudnn": "cuDNN", "fa2": "FlashAttention-2", "efficient": "PyTorch effi
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A contract beside one peer. ratio: how many times as fast, the median of neighbouring samples."""
+    """A contract beside one peer. ratio: the median speed-up of neighbouring samples."""
     section: str
     regime: str
     contract: str
@@ -51,7 +51,7 @@ def pairs(data) -> list[Pair]:
 
 
 def best_peer(data, section="results", **wanted) -> Pair | None:
-    """Beside the fastest peer of those cells."""
+    """Beside the fastest peer in those cells."""
     some = [pair for pair in pairs(data) if pair.section == section
             and all(getattr(pair, name) == value for name, value in wanted.items())]
     return min(some, key=lambda pair: pair.ratio, default=None)

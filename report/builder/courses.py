@@ -1,4 +1,4 @@
-"""What `hw4 bench` measured for Lab5 and CS336: sweeps of cells, and what a pass takes memory for."""
+"""Measurements of `hw4 bench` for Lab5 and CS336: sweeps of cells, and the memory of each pass."""
 from __future__ import annotations
 
 import dataclasses
@@ -15,7 +15,7 @@ MIB = 2.0 ** 20
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A cell of a sweep: its settings and what was measured of each pass."""
+    """A cell of a sweep: its settings and the measurements of each pass."""
     cell: dict
     passes: dict[str, dict]
 
@@ -38,7 +38,7 @@ class Row:
 
 
 def sweep(data, file, **wanted) -> list[Row]:
-    """The rows of those settings, each cell once."""
+    """The rows with these settings, each cell once."""
     found = {}
     for record in data[file]["rows"]:
         cell = {**data[file]["settings"], **{name: value for name, value in record.items() if name not in PASSES}}
@@ -52,7 +52,7 @@ def sweep(data, file, **wanted) -> list[Row]:
 
 
 def over_length(data, causal) -> dict[str, dict[int, Row]]:
-    """Lab5's rows by contract and length, with as many tokens in all."""
+    """Lab5's rows by contract and length, with the same total number of tokens."""
     found = {}
     for row in sweep(data, "lab5", num_heads=BASE["num_heads"], emb_dim=BASE["emb_dim"], causal=causal):
         if row.cell["batch_size"] * row.cell["seq_len"] == TOKENS:
@@ -65,7 +65,7 @@ def over_length(data, causal) -> dict[str, dict[int, Row]]:
 
 @dataclasses.dataclass(frozen=True)
 class Track:
-    """What one run of a pass takes and gives back."""
+    """The allocations and frees of one run of a pass."""
     impl: str
     name: str  # name of the pass
     batches: int
@@ -78,7 +78,7 @@ class Track:
         return next((event for event in self.events if event["taken"] == 0), None)
 
     def held(self) -> list[dict[str, int]]:
-        """After each event, bytes by what they are for; the last is before anything is given back."""
+        """After each event, bytes by purpose; the last state is before anything is freed."""
         now, states = {}, []
         for event in self.events:
             if event["taken"] < 0:
@@ -108,7 +108,7 @@ def tracks(data) -> list[Track]:
 
 
 def track_of(data, impl, name, refused=False) -> Track:
-    """The pass of the longest rows that had enough memory, or had not."""
+    """The pass with the longest rows that had enough memory, or, with refused, that lacked it."""
     some = [track for track in tracks(data) if track.impl == impl and track.name == name
             and (track.refused is not None) == refused]
     if not some:

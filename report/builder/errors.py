@@ -1,4 +1,4 @@
-"""How a build ends early."""
+"""Errors that end a build."""
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -7,7 +7,7 @@ STALE, WRONG_INPUT, NO_MATPLOTLIB, CANNOT_WRITE = 1, 65, 69, 73
 
 
 def shown(path):
-    """As it is from the project's folder."""
+    """The path relative to the project's folder."""
     path = Path(path).resolve()
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 

@@ -1,6 +1,6 @@
 """The facts: a tree of numbers, texts and counts from the data, which templates name by dotted paths.
 
-A time is ms; a rate tflops; a share ..._pct; a ratio has no unit. The ends of a list of numbers are least and most,
+A time is ms; a rate tflops; a fraction ..._pct; a ratio has no unit. The ends of a list of numbers are least and most,
 each with case and value, and median. A rung of a ladder has speed_up, over the rung before it. `report/build --facts`
 prints all facts with their values.
 """
@@ -47,7 +47,7 @@ def peaks(data):
 
 
 def ladder(data):
-    """By contract, shape and kernel; `last` is the kernel at the top."""
+    """By contract, shape and kernel; `last` is the top kernel."""
     return {contract: {shape: rungs_of(rungs, data.peak("f32" if contract == "backward" else contract))
                        for shape, rungs in data.ladders(contract).items()} for contract in LADDERS}
 
@@ -75,13 +75,13 @@ BYTES_PER_CYCLE = 4096  # multiply-adds per multiprocessor's tensor cores
 
 
 def waiting(launch):
-    """Warps by reason, without those that were ready while another was issued: they wait for nothing."""
+    """Warps by reason, without those that were ready while another was issued: they do not wait."""
     return {reason: warps for reason, warps in launch["stalls"].items()
             if warps is not None and reason not in ("selected", "not_selected")}
 
 
 def shared_pipe_pct(metrics, device):
-    """How much of the time the banks of shared memory were delivering or taking; None where it was not counted."""
+    """The fraction of the time in which shared memory's banks were busy; None where it was not counted."""
     rates = [metrics.get(f"shared_{what}_bytes_per_second") for what in ("load", "store")]
     if None in rates:
         return None
@@ -89,12 +89,12 @@ def shared_pipe_pct(metrics, device):
 
 
 def per_load(launch):
-    """Wavefronts of a load of shared memory; None where there are no loads, or no counter."""
+    """Wavefronts per load of shared memory; None where there are no loads, or no counter."""
     return quotient(launch["metrics"].get("shared_load_wavefronts"), launch["metrics"].get("shared_load_instructions"))
 
 
 def of_launch(launch, device):
-    """Metrics in the units of prose: GB/s, KiB, percent; and what follows from them."""
+    """Metrics in the units of the text: GB/s, KiB, percent; and values derived from them."""
     metrics = launch["metrics"]
     get = metrics.get
     work = flop(*shape_of(launch))
@@ -121,7 +121,7 @@ def of_launch(launch, device):
 
 
 def profile(data):
-    """By contract, shape and kernel."""
+    """Metrics by contract, shape and kernel."""
     return {contract: {shape: {kernel: of_launch(launch, data[file]["device"])
                                for kernel, launch in data.launches(contract, shape).items()}
                        for shape in data.ladders(contract)} for contract, file in PROFILES.items()}
@@ -208,7 +208,7 @@ FORMATS = {"bf16": "flash2 bf16", "fp16": "flash2 fp16", "tf32": "naive tf32"}  
 
 
 def half_errors(data):
-    """What the errors of other formats are of fixed16's, by distribution; and ours of FlashAttention-2's, by type."""
+    """Errors of other formats relative to fixed16's by distribution, ours relative to FlashAttention-2's by type."""
     cases = data["half_errors"]["cases"]
     ratios, own = {}, {}
     for case in cases:
@@ -231,7 +231,7 @@ def half_errors(data):
 
 
 def lab5(data):
-    """By mask, contract and length."""
+    """Rates by mask, contract and length."""
     tree = {"base": {name: value for name, value in courses.BASE.items() if name != "causal"}}
     for mask, causal in (("none", False), ("causal", True)):
         for who, rows in courses.over_length(data, causal).items():
@@ -248,7 +248,7 @@ def of_row(row):
 
 
 def cs336(data):
-    """Sizes, by who lacked memory; and on how many the naive form of hw4 bench was the faster one."""
+    """Sizes, by which implementation lacked memory; and on how many the naive form of hw4 bench was faster."""
     by_size = {}
     for row in courses.sweep(data, "cs336_attention"):
         by_size.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.who] = row
@@ -274,7 +274,7 @@ def cs336(data):
 
 
 def warmups(data):
-    """The first sample over the median of the others, by how many launches were before."""
+    """The first sample over the median of the others, by the number of warm-up launches."""
     tree = {}
     for row in courses.sweep(data, "warmups"):
         first, *others = row.passes["forward"]["samples"]
@@ -296,7 +296,7 @@ LONG_BYTES = 100 << 20  # length of long vectors
 
 
 def collectives(data):
-    """How many times as fast sums in order are as MPI's, by device, ranks and size."""
+    """The speed-up of sums in order over MPI's, by device, ranks and size."""
     rates = {(row["device"], row["ranks"], row["size"], row["via"]): row["busbw_gb_s"]
              for row in data["collectives"]["allreduce"] if row["status"] == "ok" and row["ranks"] > 1}
     ratios = {key[:3]: rate / rates[(*key[:3], "mpi")] for key, rate in rates.items()

@@ -1,5 +1,5 @@
-"""The figures: which there are, what their captions name, and their SVG text: the same wherever the pinned matplotlib
-draws them, but for the places of texts, which follow the machine's fonts."""
+"""The figures: their names, the facts of their captions, and their SVG text, which is the same wherever the pinned
+matplotlib draws them, except for the positions of texts, which follow the machine's fonts."""
 from __future__ import annotations
 
 import importlib
@@ -40,7 +40,7 @@ def module_of(name):
 
 
 def captions():
-    """{name: (what it shows in short, caption)} of captions.md, with the holes of the template language."""
+    """{name: (a short description, caption)} from captions.md, with the holes of the template language."""
     text = (REPORT / "captions.md").read_text(encoding="utf-8")
     parts = re.findall(r"^## (\w+)\n\n(.*?)\n\n(.*?)(?=\n\n##|\Z)", text, re.MULTILINE | re.DOTALL)
     return {name: (" ".join(alt.split()), " ".join(caption.split())) for name, alt, caption in parts}
@@ -93,7 +93,7 @@ def pinned_version():
 
 
 def found_version():
-    """The version of the matplotlib here, or None."""
+    """The installed matplotlib's version, or None."""
     try:
         import matplotlib
     except ImportError:
@@ -132,8 +132,8 @@ def _tidy_tag(match):
 
 
 def tidy(text):
-    """Coordinates to a hundredth of a point, names in the order they come: the last digits of a computation, which may
-    differ from one processor to the next, show in neither. What stands between tags is left alone."""
+    """Rounds coordinates to a hundredth of a point and numbers names in order, because the last digits of a computation
+    may differ between processors. Leaves the text between tags alone."""
     text = TAG.sub(_tidy_tag, text)
     names = {}
     for name in MADE_UP_NAME.findall(text):

@@ -1,5 +1,5 @@
-"""Texts after facts have taken the place of their names: wraps paragraphs, and fills the parts of a file between the
-lines <!-- begin NAME (make report) --> and <!-- end NAME -->."""
+"""Works on rendered texts: wraps paragraphs, and fills the parts of a file between the lines <!-- begin NAME (make
+report) --> and <!-- end NAME -->."""
 from __future__ import annotations
 
 import re
@@ -47,7 +47,7 @@ END = re.compile(r"<!-- end ([\w-]+) -->")
 
 
 def fill(text, blocks, file):
-    """The text with each block in its place. Every place needs a block, and every block exactly one place."""
+    """The text with each block in its place. Each block must have exactly one place, and each place a block."""
     lines, inside, seen = [], None, []
     for number, line in enumerate(text.split("\n"), 1):
         begin, end = BEGIN.fullmatch(line), END.fullmatch(line)

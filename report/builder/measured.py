@@ -1,4 +1,4 @@
-"""report/data, read and checked, and the few views of it that facts, tables and charts share."""
+"""Reads and checks report/data; provides the views of it that facts, tables and charts share."""
 from __future__ import annotations
 
 import dataclasses
@@ -30,7 +30,7 @@ class Rung:
     tflops = property(lambda self: self.seconds.under(self.flop * 1e-12) if self.seconds else None)
 
     def over(self, before: Rung) -> float | None:
-        """How many times as fast as another."""
+        """The speed-up over `before`."""
         return before.seconds.mid / self.seconds.mid if self.seconds and before.seconds else None
 
 
@@ -43,12 +43,12 @@ def shape_of(record):
 
 
 def shape_name(shape):
-    """t28, or d64: within a ladder that tells shapes apart."""
+    """t28, or d64: the short name of a shape within a ladder."""
     return SHAPES.get(tuple(shape), f"d{shape[2]}")
 
 
 def read_document(folder, name):
-    """None where a file that need not be there is not."""
+    """None where an optional file is missing."""
     path = folder / name
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -65,7 +65,7 @@ def read_document(folder, name):
 
 
 class Measured:
-    """Raises Failed where a file is missing or is not as expected."""
+    """Raises Failed where a file is missing or invalid."""
 
     def __init__(self, folder):
         read = {name: read_document(folder, name) for name in schema.DOCUMENTS}
@@ -113,14 +113,14 @@ class Measured:
         return self["profile_ladder"]["device"]
 
     def peak(self, contract) -> float:
-        """TFLOP/s, of the units that the contract multiplies with, counted as everywhere."""
+        """The peak in TFLOP/s of the units that the contract uses, with FLOP counted as everywhere."""
         if contract in BYTE_PRODUCTS:
             return BYTE_OPERATIONS / BYTE_PRODUCTS[contract] * 1e-12
         return (HALF_OPERATIONS if contract in ("bf16", "fp16") else self.device["peak_flop_per_second"]) * 1e-12
 
     @property
     def profiled_cases(self) -> list[tuple[str, int, int]]:
-        """(name, batches, tokens), in the course's order: N grows among the small cases, then among the larger."""
+        """(name, batches, tokens), in the course's order: N grows among the small cases, then among the larger ones."""
         return sorted({(launch["case"], launch["batches"], launch["tokens"])
                        for launch in self["profile_cases"]["launches"]})
 
@@ -130,7 +130,7 @@ class Measured:
         return [rung.kernel for rung in self.ladder("f32") if rung.kernel in seen]
 
     def metric_of_cases(self, kernel, key) -> list[float | None]:
-        """For each of profiled_cases."""
+        """The metric for each of profiled_cases."""
         values = {launch["case"]: launch["metrics"].get(key) for launch in self["profile_cases"]["launches"]
                   if launch["kernel"] == kernel}
         return [values.get(name) for name, *_ in self.profiled_cases]
@@ -145,7 +145,7 @@ class Measured:
         return named(name, ((record["name"], record) for record in self.file_cases), "files.json: cases")
 
     def sequential_case(self, name) -> tuple[Spread, dict]:
-        """Seconds of all batches, from those that were measured; and the record."""
+        """Seconds for all batches, scaled from the measured ones; and the record."""
         cases = ((record["name"], record) for record in self["sequential"]["cases"])
         record = named(name, cases, "sequential.json: cases")
         return Spread.of(record["seconds"]).times(record["batches"] / record["measured_batches"]), record
@@ -153,19 +153,19 @@ class Measured:
     # ---- Errors
 
     def errors(self, distribution, tokens, dim) -> dict[str, float]:
-        """The largest errors of half_errors.json, by who made them."""
+        """The largest errors of half_errors.json, by implementation."""
         cases = (((case["distribution"], case["tokens"], case["dim"]), case) for case in self["half_errors"]["cases"])
         case = named((distribution, tokens, dim), cases, "half_errors.json: cases")
         return {who: errors["largest"] for who, errors in case["errors"].items()}
 
 
 def error_name(contract):
-    """The name of a contract's results in a file of errors."""
+    """The name of a contract's results in the files of errors."""
     return "hw4" if contract == "f32" else f"hw4_{contract}"
 
 
 def metric(launch, key, file="profile_ladder.json"):
-    """A metric that a chart or a fact cannot do without."""
+    """A metric that a chart or a fact needs."""
     value = launch["metrics"].get(key)
     if not value:
         raise Failed(f"{file}: {launch['kernel']} on {launch['case']}: metrics.{key}: missing, null or 0")
@@ -173,7 +173,7 @@ def metric(launch, key, file="profile_ladder.json"):
 
 
 def named(name, found, where):
-    """The first of that name of (name, value)."""
+    """The first (name, value) with this name."""
     for other, value in found:
         if other == name:
             return value

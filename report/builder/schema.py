@@ -1,7 +1,7 @@
-"""What the builder expects of each file in report/data, checked when it is read: what comes after can rely on it.
+"""The expected form of each file in report/data, checked on reading, so that later code can rely on it.
 
-A schema is a type (number, positive, whole, text, flag, anything); a list [schema] of any length; a dict of
-fields that must be there, more may be; some(schema), a list that is not empty; each(schema), an object with any fields;
+A schema is a type (number, positive, whole, text, flag, anything); a list [schema] of any length; a dict of required
+fields, where more are allowed; some(schema), a list that is not empty; each(schema), an object with any fields;
 maybe(schema), or null; exactly(value).
 """
 from __future__ import annotations
@@ -152,7 +152,7 @@ OPTIONAL = ("beside.json", "ablation.json", "warp_timeline.json", "half_lengths.
 
 
 def check(value, schema, file, place=""):
-    """Raises Failed with the file and the field that is not as expected."""
+    """Raises Failed with the file and the unexpected field."""
     def fail(expected):
         raise Failed(f"{file}: {place.lstrip('.') or 'the whole'}: expected {expected}, got {_shown(value)}")
 

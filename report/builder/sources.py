@@ -1,5 +1,5 @@
-"""What the report says of the code it takes from the code: the kernels' ideas, some of their lines, and the sizes of
-tiles and buffers."""
+"""Takes facts about the code from the code: the kernels' ideas, some of their lines, and the sizes of tiles and
+buffers."""
 from __future__ import annotations
 
 import re
@@ -60,13 +60,13 @@ _KERNEL = re.compile(r'\{\s*(?:\.name = )?"(\w+)",\s*(?:\.idea = )?((?:"[^"]*"\s
 
 
 def kernels_in(text) -> dict[str, str]:
-    """The idea of each kernel of a table of kernels, by its name."""
+    """The idea of each kernel in a table of kernels, by name."""
     return {name: "".join(re.findall('"([^"]*)"', idea)) for name, idea in _KERNEL.findall(text)}
 
 
 def ideas() -> dict[str, str]:
-    """What each GPU kernel does differently, from the table of kernels. Not from hw4 --list-kernels: `make report` also
-    runs where there is no nvcc, and what is built there has no GPU kernels."""
+    """Each GPU kernel's new idea, from the table of kernels. Not from hw4 --list-kernels: `make report` also runs
+    without nvcc, where the built hw4 has no GPU kernels."""
     found = kernels_in("".join(_text(path) for path in sorted((ROOT / "src/gpu").glob("*/kernels.cu"))))
     if not found:
         raise Failed("src/gpu/*/kernels.cu: no table of kernels found")
@@ -74,7 +74,7 @@ def ideas() -> dict[str, str]:
 
 
 def no_help(kernel) -> str:
-    """What its card says was tried and did not help; empty where it says nothing of the kind."""
+    """The text of the kernel's card about failed attempts; empty without one."""
     cards = "".join(_text(path) for path in sorted((ROOT / "src/gpu/f32/forward").glob("*.cu")))
     card = re.search(rf"^// {kernel}: .*\n(?://.*\n)*", cards, re.MULTILINE)
     if not card:
@@ -146,7 +146,7 @@ EXCERPTS = {
 
 
 def excerpt(kernel) -> str:
-    """Those lines, as they stand in the source, in a fence."""
+    """Those lines, as in the source, in a code fence."""
     file, first, last = EXCERPTS[kernel]
     text = _text(file)
     at = text.find(first)

@@ -1,4 +1,4 @@
-"""Samples and their spread: the median, and the range from p20 to p80 that six of ten samples lie in."""
+"""Samples and their spread: the median, and the range from p20 to p80, which contains six of ten samples."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,7 +8,7 @@ MOST_DRIFT = 0.02
 
 
 def percentile(samples: list[float], share: float) -> float:
-    """Between neighbouring samples in proportion."""
+    """Interpolates between neighbouring samples."""
     ordered = sorted(samples)
     place = share * (len(ordered) - 1)
     below = int(place)
@@ -17,7 +17,7 @@ def percentile(samples: list[float], share: float) -> float:
 
 
 def drifts(samples: list[float]) -> bool:
-    """Whether the last half of the samples is more than 2 % from the first: then no median says anything."""
+    """Whether the last half of the samples differs by more than 2 % from the first: then no median is meaningful."""
     half = max(1, len(samples) // 2)
     return abs(statistics.median(samples[-half:]) / statistics.median(samples[:half]) - 1) > MOST_DRIFT
 
@@ -39,11 +39,11 @@ class Spread:
                                    best=self.best * factor)
 
     def under(self, numerator: float) -> Spread:
-        """numerator / samples: a rate from a time. The smallest time is the largest rate."""
+        """numerator / samples: turns times into rates. The smallest time is the largest rate."""
         return Spread(numerator / self.high, numerator / self.mid, numerator / self.low, numerator / self.best,
                       self.count)
 
     @property
     def whiskers(self) -> tuple[float, float]:
-        """As matplotlib wants them: how far down and how far up from the median."""
+        """In matplotlib's form: distances below and above the median."""
         return self.mid - self.low, self.high - self.mid

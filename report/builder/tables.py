@@ -21,7 +21,7 @@ MIB = 2.0 ** 20
 
 
 def code(words):
-    """As it would be typed."""
+    """A command in code font."""
     return NOT_KNOWN if words is None else f"`{words}`"
 
 
@@ -40,7 +40,7 @@ def results(data):
 
 
 def operation(data, contract, passes, causal):
-    """Rate with its share of the peak, and how many times as fast as the best peer."""
+    """The rate with its fraction of the peak, and the speed-up over the best peer."""
     if passes == "backward" and contract not in WITH_BACKWARD:
         return "–", "–"
     pair = beside.best_peer(data, contract=contract, passes=passes, causal=causal, cell=RESULTS_CELL)
@@ -52,8 +52,8 @@ def operation(data, contract, passes, causal):
 
 
 def rate_alone(data, contract, passes, causal):
-    """Where there is no peer yet: the rate of as many heads of the same length in Lab5's sweep or, where its samples
-    drift, in a ladder."""
+    """Without a peer yet: the rate of as many heads of the same length in Lab5's sweep or, where its samples drift, in
+    a ladder."""
     batches, heads, tokens, dim = RESULTS_CELL
     row = courses.over_length(data, causal).get(contract, {}).get(tokens)
     if row and row.cell["batch_size"] * row.cell["num_heads"] == batches * heads and row.status(passes) == "ok" \
@@ -86,7 +86,7 @@ def losses(data):
 
 
 def published(data):
-    """FlashAttention-3's figures, beside those of our bf16 with as many heads."""
+    """FlashAttention-3's figures, beside our bf16 with as many heads."""
     last = data.ladder("bf16", "d128")[-1]
     ours = {(128, False, 8192): last.tflops.mid if last.seconds else None}
     rows = [(64, row) for causal in (False, True) for row in courses.over_length(data, causal)["bf16"].values()]
@@ -103,7 +103,7 @@ def published(data):
 
 
 def ablation(data):
-    """What each part brings: the rate without it, of the kernel's own."""
+    """Each part's contribution: the rate without it, relative to the whole kernel's."""
     whole, rows = None, []
     for cell in data["ablation"]["cells"]:
         seconds = None if drifts(cell["seconds"]) else Spread.of(cell["seconds"])
@@ -119,7 +119,7 @@ def ablation(data):
 
 
 def rungs(contract):
-    """A kernel a row: its idea, and on each shape the rate, the gain and the share of the peak."""
+    """A row per kernel: its idea, and on each shape the rate, the gain and the fraction of the peak."""
     def table(data):
         shapes = data.ladders(contract)
         peak, of_shapes = data.peak("f32" if contract == "backward" else contract), list(shapes.values())
@@ -141,7 +141,7 @@ def rung_cells(rung, before, peak):
 
 
 def tensor_profile(data):
-    """What the profiler says of the kernels on tensor cores."""
+    """Profiler metrics of the kernels on tensor cores."""
     rows = []
     for contract in ("fixed", "fixed16", "bf16"):
         for shape in data.ladders(contract):
@@ -183,7 +183,7 @@ def machine(data):
 
 
 def measurements(data):
-    """Where each file comes from."""
+    """The origin of each file."""
     rows = []
     for name in DOCUMENTS:
         document = data.documents.get(name, {})
@@ -198,7 +198,7 @@ def measurements(data):
 
 
 def profile(data):
-    """What the course asks for."""
+    """The metrics that the course asks for."""
     rows = []
     for kernel, launch in data.launches("f32").items():
         get = launch["metrics"].get
@@ -213,7 +213,7 @@ def profile(data):
 
 
 def profile_reasons(data):
-    """What explains a rung."""
+    """The metrics that explain a rung."""
     rows = []
     for kernel, launch in data.launches("f32").items():
         get = launch["metrics"].get
@@ -232,7 +232,7 @@ def profile_reasons(data):
 
 
 def no_help(data):
-    """What was tried and did not help, from the kernels' cards."""
+    """Failed attempts, from the kernels' cards."""
     rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.launches("f32")
             if (words := sources.no_help(kernel))]
     return markdown(("on the card of", "tried, without help"), rows, "ll")
@@ -263,7 +263,7 @@ START_UP = {"driver": "driver (`cudaGetDeviceCount`)", "context": "context",
 
 
 def start_up(data):
-    """What a process pays for the GPU, step by step."""
+    """The cost of the GPU for a process, step by step."""
     found = data["files"]["start_up"]["return"]
     steps = dict(reversed(re.fullmatch(r"\s*([\d.]+) ms  (.*)", line).groups()) for line in found["steps"])
     rows = [(title, f"{float(steps[name]):.2f}") for name, title in START_UP.items() if name in steps]
@@ -281,7 +281,7 @@ def error(value):
 
 
 def distributions(data):
-    """The largest error of a row over its largest result, and the root mean square of the errors."""
+    """The largest error of a row relative to its largest result, and the root mean square of the errors."""
     titles = data["distributions"]["distributions"]
     rows = [(re.sub(r"(\d)%", r"\1 %", titles[case["distribution"]]), f"{case['dim']}",
              *(error(case["errors"][who][figure]) for figure in ("largest_of_row", "rms") for who in ERROR_COLUMNS))
@@ -293,7 +293,7 @@ def distributions(data):
 
 
 def half_errors(data):
-    """The largest errors by kind of values, of the shortest and the longest rows."""
+    """The largest errors by kind of values, for the shortest and the longest rows."""
     document, who = data["half_errors"], {"hw4_fixed16": "`fixed16`", "hw4_bf16": "`bf16`", **{
         name: name.replace("flash2", "FlashAttention-2,").replace("cudnn", "cuDNN,")
         for name in ("flash2 bf16", "cudnn bf16")}, "hw4_fp16": "`fp16`", "flash2 fp16": "FlashAttention-2, fp16",
@@ -342,7 +342,7 @@ LAB5_SIZES = {"batch_size": "batch", "num_heads": "heads", "emb_dim": "columns o
 
 
 def lab5_passes(data):
-    """Rates of forward, backward and both as one, over the length."""
+    """Rates of forward, backward and both together, over the length."""
     rows = []
     for who, by_length in courses.over_length(data, False).items():
         for tokens, row in by_length.items():
@@ -361,7 +361,7 @@ STATUS = {"oom": "OOM", "unsupported": "–", "failed": "failed", "skipped": ""}
 
 
 def time_of(row, name):
-    """In ms, or why there is none."""
+    """The time in ms, or why there is none."""
     return ms(row.seconds(name).mid) if row.status(name) == "ok" else STATUS[row.status(name)]
 
 
@@ -386,7 +386,7 @@ KINDS = {"inputs": ("inputs", "Q", "K", "V", "dO"), "O": ("O",), "scores, weight
 
 
 def cs336_memory(data):
-    """What the peak of each pass is for, on the longest rows that the naive form could take."""
+    """The purposes of each pass's peak memory, on the longest rows that the naive form could compute."""
     tokens = courses.track_of(data, "naive", "forward_backward").tokens
     found = {(track.impl, track.name): track for track in courses.tracks(data) if track.tokens == tokens}
     columns = {key: found[key].held()[-1] for key in ((impl, name) for name in ("forward", "forward_backward")
@@ -410,7 +410,7 @@ FORMULAS = {"inputs": ("3·B·N·d·4", lambda b, n, d: 12 * b * n * d), "Q": ("
 
 
 def cs336_bytes(data):
-    """What the pass that was refused memory took and wanted, byte by byte."""
+    """The allocations of the pass that ran out of memory, and its last request, in bytes."""
     track = courses.track_of(data, "naive", "forward", refused=True)
     rows, total = [], 0
     for event in track.events:
@@ -456,7 +456,7 @@ def allreduce(data):
 
 
 def gradient_steps(data):
-    """Each way of adding up gradients; of the overlapped one the best bucket."""
+    """Each way of adding up gradients; for the overlapped one, the best bucket."""
     found = {}
     for row in data["collectives"]["gradients"]:
         if row["status"] == "ok":

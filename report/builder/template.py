@@ -1,16 +1,16 @@
-"""The template language. Between double braces stands one of
+"""The template language. Double braces contain one of
 
     path.to.a.fact          a text or a whole number
-    path.to.a.fact | .1f    a number by a Python format; a whole number alone, `| 3`, means so many significant digits
+    path.to.a.fact | .1f    a number in a Python format; an integer alone, `| 3`, gives the significant digits
     table:NAME  figure:NAME
-    code:KERNEL             the lines of the kernel's source that make it what it is (sources.EXCERPTS)
-    see:NAME                the number that the figure has in this text, as "figure 3"
-    if:FILE ... end         each on a line of its own: what is between them stands only where report/data has FILE.json
-    require: a.fact < 1.5   nothing; the build fails where it does not hold. A sentence that needs more than the number
+    code:KERNEL             the characteristic lines of the kernel's source (sources.EXCERPTS)
+    see:NAME                the figure's number in this text, as "figure 3"
+    if:FILE ... end         each on its own line: the text between appears only where report/data has FILE.json
+    require: a.fact < 1.5   nothing; the build fails where it does not hold. A sentence that claims more than the number
                             it shows has such a line beside it: < <= > >= == between facts and numbers.
 
-Everything else is taken as it is. A name that does not exist is an error, and so is a table, a figure or an excerpt
-that no text has. A line with nothing but requirements on it leaves no line.
+All other text is copied. An unknown name is an error, and so is a table, a figure or an excerpt that no text uses. A
+line with only requirements on it leaves no line.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REQUIREMENT = re.compile(r"(\S+)\s+(<=|>=|==|<|>)\s+(\S+)")
 
 
 class Wrong(Exception):
-    """What is wrong with one hole; the line is added outside."""
+    """An error in one hole; the caller adds the line."""
 
 
 def look_up(facts, path):
@@ -78,7 +78,7 @@ class Renderer:
         self.used = {kind: set() for kind in self.available}
 
     def render(self, text, name, figure_folder, numbered=True):
-        """`name`: of the template, for messages. `figure_folder`: where the text finds the figures."""
+        """`name`: the template's, for messages. `figure_folder`: the figures' folder, seen from the text."""
         text = BLOCK.sub(self.kept, text)
         order = []  # the figures in this text
         for match in HOLE.finditer(text):
@@ -99,7 +99,7 @@ class Renderer:
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
     def kept(self, block):
-        """A block whose data is not there leaves nothing but as many empty lines, and what it names counts as used."""
+        """A block without its data leaves only as many empty lines; the names in it count as used."""
         if self.has(block[1]):
             return f"\n{block[2]}\n"
         for match in HOLE.finditer(block[2]):
@@ -115,7 +115,7 @@ class Renderer:
         return self.available[kind][name]()
 
     def unused(self):
-        """'table kernels', ... for all that no text has."""
+        """'table kernels', ... for everything that no text uses."""
         return [f"{kind} {name}" for kind, names in self.available.items() for name in names
                 if name not in self.used[kind]]
 

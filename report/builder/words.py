@@ -1,4 +1,4 @@
-"""How numbers and names stand in texts, tables and figures; and tables in Markdown."""
+"""Numbers and names in texts, tables and figures; and tables in Markdown."""
 from __future__ import annotations
 
 import math
@@ -8,7 +8,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def significant(value, digits=3):
-    """So many significant digits, without an exponent: 12300, 340, 75.6, 5.78, 0.0254."""
+    """Rounds to this many significant digits, without an exponent: 12300, 340, 75.6, 5.78, 0.0254."""
     if value == 0:
         return "0"
     magnitude = math.floor(math.log10(abs(value)))

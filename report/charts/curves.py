@@ -46,7 +46,7 @@ def error_over_length(data):
 
 
 def lab5_length(data):
-    """hw4's rates of forward over the length, without a mask and causal."""
+    """hw4's forward rates over the length, without a mask and causal."""
     fig = style.figure(3.7)
     swept = {title: courses.over_length(data, causal) for title, causal in (("no mask", False), ("causal", True))}
     rates = {title: {who: {tokens: row.tflops() for tokens, row in rows.items()} for who, rows in by_who.items()}
@@ -70,7 +70,7 @@ def lab5_length(data):
 
 
 def speedup_over_seq(data):
-    """The whole command beside the sequential program, in groups of one head size, where N grows."""
+    """The whole command beside the sequential program, in groups of one head size, ordered by N."""
     fig = style.figure(3.75)
     found = [(record["name"], data.sequential_case(record["name"])) for record in data.file_cases]
     gains = {name: Spread.of(data.file_case(name)["seconds"]["hw4"]).under(seconds.mid)
@@ -102,8 +102,8 @@ def speedup_over_seq(data):
 
 
 def speed_against_error(data):
-    """The rate on t28 over the largest error on values like its own: hw4's contracts beside their peers, as measured in
-    turns. Peers are open rings, so that none hides another."""
+    """The rate on t28 over the largest error on similar values: hw4's contracts beside their peers, as measured in
+    turns. Peers are open rings, so that they hide nothing."""
     errors, points = data.errors("uniform", *T28[1:]), {}
     for pair in beside.pairs(data):
         if pair.cell == (4, 1, 16384, 64) and pair.passes == "forward" and not pair.causal:
@@ -140,5 +140,5 @@ def speed_against_error(data):
 
 
 def log_share(value, low, high):
-    """Where a value is on a logarithmic axis, from 0 to 1."""
+    """The position of a value on a logarithmic axis, from 0 to 1."""
     return math.log(value / low) / math.log(high / low)

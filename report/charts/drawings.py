@@ -1,4 +1,4 @@
-"""Drawings of how the program works, from boxes and arrows placed in inches."""
+"""Drawings of the program's structure, from boxes and arrows placed in inches."""
 from __future__ import annotations
 
 from builder import sources
@@ -10,7 +10,7 @@ Q, K, V, P, O = style.BLUE, style.GREEN, style.ORANGE, style.PURPLE, style.RED  
 
 
 def tint(colour, share=0.25):
-    """The colour thinned with white."""
+    """The colour mixed with white."""
     parts = [int(colour[at:at + 2], 16) for at in (1, 3, 5)]
     return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)
 
@@ -33,13 +33,13 @@ def arrow(ax, start, end, colour=style.INK, curve=0.0, line=1.3, **options):
 
 
 def lines(ax, x, y, words, gap=0.145, fontsize=style.SMALL, **options):
-    """Line under line, each a text of its own: the reader's fonts may be others."""
+    """Draws each line as its own text, because the reader's fonts may differ."""
     for index, line in enumerate(words):
         ax.text(x, y - gap * index, line, fontsize=fontsize, va="center_baseline", **options)
 
 
 def grid(ax, x, y, width, height, across, down, line=0.5, colour=style.GREY):
-    """The inner lines of a box of so many cells."""
+    """The inner lines of a box with this many cells."""
     for n in range(1, across):
         ax.plot([x + width * n / across] * 2, [y, y + height], color=colour, linewidth=line, zorder=2)
     for n in range(1, down):
@@ -57,13 +57,13 @@ def headed(ax, x, y, name, *under, below=0.16, fontsize=style.SMALL):
 
 
 def dashed(ax, zorder, *pairs):
-    """From a corner to another."""
+    """Draws lines from corner to corner."""
     for (x0, y0), (x1, y1) in pairs:
         ax.plot([x0, x1], [y0, y1], color=style.PALE, linewidth=0.8, linestyle="--", zorder=zorder)
 
 
 def blocking(data):
-    """How Q, K, V and O are cut into tiles, and which part of a tile a warp and a lane compute."""
+    """The division of Q, K, V and O into tiles, and the part of a tile that a warp and a lane compute."""
     code = sources.constants()
     fig = style.figure(4.45)
     ax = style.canvas(fig)
@@ -149,7 +149,7 @@ def numbered(ax, x, y, digit):
 
 
 def tile_life(data):
-    """What happens to a tile of keys in the top kernel, from global memory to the running output."""
+    """The path of a tile of keys in the top kernel, from global memory to the running output."""
     code = sources.constants()
     rows, keys, of_thread = code["rows"], code["keys"], code["rows_per_thread"]
     fig, kernel = style.figure(5.35), data.ladder("f32")[-1].kernel
@@ -217,7 +217,7 @@ def tile_life(data):
 
 
 def data_flow(data):
-    """A run from file to file: which thread hands what to which."""
+    """A run from file to file: the data flow between threads."""
     code = sources.constants()
     run = data.file_case("t22")["stages"]
     fig = style.figure(4.05)
@@ -303,7 +303,7 @@ TOP = 3.3
 
 
 def triangle(ax, x, queries, keys, dark, top=TOP):
-    """Queries down, keys across, the last query seeing all keys. One row is dark."""
+    """Queries down, keys across, where the last query sees all keys. One row is dark."""
     for query in range(queries):
         colour = tint(O, 0.65) if query == dark else tint(K, 0.25)
         box(ax, x, top - CELL * (query + 1), CELL * (query + 1 + keys - queries), CELL, colour, line=0.0, zorder=1)
@@ -316,7 +316,7 @@ def equals(ax, x, y):
 
 
 def prefixes(data):
-    """Which keys a row sees under the causal mask, and which rows have the same bytes."""
+    """The keys that a row sees with the causal mask, and the rows that have the same bytes."""
     fig = style.figure(4.05)
     ax = style.canvas(fig)
     ax.text(0.15, 3.84, "The causal mask and prefixes", fontsize=10.5, weight="bold", va="center")
@@ -342,7 +342,7 @@ def draw_f32(ax, x):
 
 
 def draw_fixed(ax, x):
-    """A row whose keys end within a tile, in the whole."""
+    """A row whose keys end within a tile, in the whole sequence."""
     row = ROW - 2
     tile_end = TILE * (row // TILE + 1)
     lines(ax, x, TOP + 0.2, ["fixed: tiles of keys with one scale"], weight="bold")
@@ -393,7 +393,7 @@ def products(ax, x, y):
 
 
 def digits(_):
-    """How a product of two numbers becomes products of bytes, and which of them are taken."""
+    """The division of a product of two numbers into products of bytes, and which of them are computed."""
     fig = style.figure(2.95)
     ax = style.canvas(fig)
     style.heading(fig, 2.73, "Six products of bytes for one of floats")

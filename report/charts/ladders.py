@@ -7,7 +7,7 @@ from . import style
 
 
 def ladder(data):
-    """Every rung of f32 on t28: time, and rate beside the peak of the float32 units."""
+    """Every kernel of f32 on t28: time, and rate relative to the peak of the float32 units."""
     rungs = data.ladder("f32")
     height = 1.25 + 0.30 * len(rungs)
     fig = style.figure(height)
@@ -31,7 +31,7 @@ def ladder(data):
 
 
 def rates_beside(fig, left, inner, rungs, title, peak, name, colour, labels=None):
-    """Bars of the rates, and the peak as a line that no bar reaches."""
+    """Bars of the rates, and the peak as a line above all bars."""
     ax = style.axes(fig, left, 0.55, 3.7 if labels is None else 3.3, inner)
     places = style.rows_down(ax, labels or [""] * len(rungs))
     scale = style.steps(peak, 6)
@@ -51,7 +51,7 @@ def rates_beside(fig, left, inner, rungs, title, peak, name, colour, labels=None
 
 
 def of_tensor_cores(data, contract, shapes, title, peak_name, colour):
-    """The kernels of a contract on two shapes, beside the peak of the tensor cores."""
+    """The kernels of a contract on two shapes, relative to the peak of the tensor cores."""
     found = data.ladders(contract)
     inner = 0.32 * len(next(iter(found.values())))
     fig = style.figure(inner + 1.4)

@@ -16,7 +16,7 @@ ROW, GAP = 0.105, 0.05  # inches of a track; between groups
 
 
 def ready(trace):
-    """When the context is there."""
+    """The end of the context's creation."""
     return trace.last("context") or 0.0
 
 
@@ -45,7 +45,7 @@ def height_of(trace):
 
 
 def merged(spans, least):
-    """Spans of one track and stage, neighbours closer than `least` as one: they would touch in the picture."""
+    """Spans of one track and stage; neighbours closer than `least` are merged, since they would touch when drawn."""
     result = []
     for start, to in sorted(spans):
         if result and start - result[-1][1] < least:
@@ -56,7 +56,7 @@ def merged(spans, least):
 
 
 def boxes(ax, spans, colour, hatch):
-    """All as one path: (x, y, width, height)."""
+    """Draws all boxes as one path: (x, y, width, height)."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
     points, codes = [], []
@@ -68,7 +68,7 @@ def boxes(ax, spans, colour, hatch):
 
 
 def draw_run(fig, trace, left, bottom, width, span):
-    """The run's tracks from `bottom` on; milliseconds since the context."""
+    """Draws the run's tracks from `bottom` up; time is in milliseconds since the context."""
     height = height_of(trace)
     ax = style.axes(fig, left, bottom, width, height)
     ax.set_xlim(-BEFORE, span)

@@ -1,4 +1,4 @@
-"""What the profiler says of the kernels."""
+"""Profiler results of the kernels."""
 from __future__ import annotations
 
 import math
@@ -12,7 +12,7 @@ from . import style
 
 
 def bank_conflicts(data):
-    """Shared memory on t28: bank conflicts, and passes through the banks for each load, before and after padding."""
+    """Shared memory on t28: bank conflicts, and wavefronts per load, before and after padding."""
     rungs, launches = list(data.launches("f32")), list(data.launches("f32").values())
     height = 1.15 + 0.29 * len(rungs)
     fig = style.figure(height)
@@ -59,7 +59,7 @@ def bank_conflicts(data):
 
 
 def note(loads, stores):
-    """What cannot be drawn on a logarithmic axis."""
+    """A text for values that a logarithmic axis cannot show."""
     def kind(value):
         return "n/a" if value is None else "0" if value == 0 else None
     if kind(loads) and kind(loads) == kind(stores):
@@ -84,7 +84,7 @@ def parts(launch):
 
 
 def stalls(data):
-    """What warps wait for, every rung on t28."""
+    """What warps wait for, every kernel on t28."""
     # In the order of REASONS, then of all others; in grey their order distinguishes them.
     colours = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.RED, style.YELLOW, style.PALE)
     rungs = list(data.launches("f32"))
@@ -140,7 +140,7 @@ LOOKS = ({"color": style.RED, "marker": "^", "linestyle": ":", "markersize": 9, 
 
 
 def metrics_over_cases(data):
-    """What the profiler says of three rungs over cases of growing N."""
+    """Profiler metrics of three kernels over cases of growing N."""
     fig = style.figure(5.3)
     cases, kernels = data.profiled_cases, data.profiled_kernels
     runs = growing(cases)
@@ -181,7 +181,7 @@ def metrics_over_cases(data):
 
 
 def growing(cases):
-    """The places of the cases, in runs in each of which N grows."""
+    """The positions of the cases, in runs of growing N."""
     runs = []
     for place, (_, _, tokens) in enumerate(cases):
         if not runs or tokens <= cases[place - 1][2]:
@@ -191,7 +191,7 @@ def growing(cases):
 
 
 def points(data):
-    """(kernel, TFLOP/s, FLOP for each byte of L2, of DRAM), those of fixed last"""
+    """(kernel, TFLOP/s, FLOP per byte of L2, of DRAM), with fixed's kernels last"""
     found = []
     for contract in ("f32", "fixed"):
         for rung in data.ladder(contract):
@@ -202,8 +202,8 @@ def points(data):
 
 
 def l2_roof(data):
-    """(the kernel of fixed that asks most of L2, the percentage of L2's peak, that peak in TB/s). The card does not
-    tell the peak, but the profiler the share of it."""
+    """(the kernel of fixed with the highest L2 load, the percentage of L2's peak, that peak in TB/s). The card does not
+    report the peak, but the profiler reports the percentage of it."""
     launches = data.launches("fixed")
     share, kernel = max((metric(launch, "l2_throughput_pct"), kernel) for kernel, launch in launches.items())
     rate = metric(launches[kernel], "l2_bytes") / metric(launches[kernel], "duration_seconds")
@@ -211,7 +211,7 @@ def l2_roof(data):
 
 
 def roofline(data):
-    """The ladders of f32 and fixed on t28 under the roofs: the rate over the work for each byte from DRAM and L2."""
+    """The kernels of f32 and fixed on t28 under the roofs: the rate over the work per byte from DRAM and L2."""
     device, bytes_peak = data.device, data.peak("fixed")
     peak, memory = device["peak_flop_per_second"] * 1e-12, device["peak_dram_bytes_per_second"] * 1e-12
     *_, l2_peak = l2_roof(data)
@@ -258,7 +258,7 @@ def roofline(data):
 
 
 def label(ax, found, right):
-    """Names in a column on the right, as close to the height of their points as they can be."""
+    """Names in a column on the right, as close to the height of their points as possible."""
     low, high = (math.log10(limit) for limit in ax.get_ylim())
     heights = [(math.log10(rate) - low) / (high - low) for _, rate, *_ in found]
     for (kernel, rate, _, dram), height, place in zip(found, heights, style.apart(heights, 0.046, 0.01, 0.99)):

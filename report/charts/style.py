@@ -1,7 +1,7 @@
-"""How all charts look, and helpers to place things. Everything is placed by hand, in inches from the lower left corner:
-automatic layout would depend on more than the data.
+"""The charts' common style, and helpers for placing things. Everything is placed by hand, in inches from the lower left
+corner: automatic layout would depend on more than the data.
 
-matplotlib is imported where it is used, so that captions can be had without it.
+matplotlib is imported where it is used, so that captions work without it.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RC = {
 
 
 def ink(colour):
-    """Dark enough for text in that colour."""
+    """A shade of the colour that is dark enough for text."""
     return {ORANGE: "#8a5f00", SKY: "#1f6f9f", YELLOW: "#6f6a00", PURPLE: "#8f3f6b",
             GREEN: "#00694d"}.get(colour, colour)
 
@@ -67,7 +67,7 @@ def canvas(fig):
 
 
 def write(fig, x, y, words, **options):
-    """Text at inches."""
+    """Text at a position in inches."""
     across, up = fig.get_size_inches()
     return fig.text(x / across, y / up, words, **options)
 
@@ -95,7 +95,7 @@ def band(ax, points, look):
 
 
 def ticks(axis, places, labels=None):
-    """These and no others."""
+    """Sets exactly these ticks."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
     axis.set_major_locator(FixedLocator(list(places)))
     axis.set_major_formatter(FixedFormatter([f"{place:g}" for place in places] if labels is None else list(labels)))
@@ -104,7 +104,7 @@ def ticks(axis, places, labels=None):
 
 
 def doubling(ax, places, before, after, labels=None):
-    """An x axis on which each place is twice the one before, with room before the first and after the last."""
+    """An x axis whose ticks double, with space before the first and after the last."""
     ax.set_xscale("log", base=2)
     ax.set_xlim(places[0] / before, places[-1] * after)
     ticks(ax.xaxis, places, labels or [short(place) for place in places])
@@ -119,7 +119,7 @@ def over_lengths(ax, lengths, scale, words):
 
 
 def log(ax, direction, low, high, places=None, labels=None):
-    """Without places: the powers of ten."""
+    """A logarithmic axis without tick positions: the powers of ten."""
     getattr(ax, f"set_{direction}scale")("log")
     getattr(ax, f"set_{direction}lim")(low, high)
     ticks(getattr(ax, f"{direction}axis"), places or powers(low, high), labels if places else
@@ -133,7 +133,7 @@ def within(low, high, least=1, most=1000):
 
 
 def powers(low, high, base=10):
-    """The powers of the base from low to high, both within."""
+    """The powers of the base between low and high, both included."""
     places, at = [], 1.0
     while at > low:
         at /= base
@@ -145,7 +145,7 @@ def powers(low, high, base=10):
 
 
 def power_labels(places):
-    """0.1, 1, 10 and so on where all of them are short, else 10⁰, 10¹ and so on: one notation an axis."""
+    """0.1, 1, 10 and so on where all of them are short, else 10⁰, 10¹ and so on: one notation per axis."""
     exponents = [round(math.log10(place)) for place in places]
     if all(-2 <= exponent <= 4 for exponent in exponents):
         return [f"{10.0 ** exponent:g}" for exponent in exponents]
@@ -153,14 +153,14 @@ def power_labels(places):
 
 
 def steps(most, about=6):
-    """Round numbers from 0 past `most`, about so many: for a linear axis."""
+    """Round numbers from 0 past `most`, about this many, for a linear axis."""
     step = next(digit * 10.0 ** exponent for exponent in range(-9, 16) for digit in (1, 2, 5)
                 if most / (digit * 10.0 ** exponent) <= about)
     return [step * n for n in range(int(most / step - 1e-9) + 2)]
 
 
 def rows_down(ax, labels, first_gap=0.6):
-    """A category for each row, the first on top. Returns the places."""
+    """A category for each row, the first on top. Returns the positions."""
     places = list(range(len(labels)))
     ticks(ax.yaxis, places, labels)
     ax.set_ylim(len(labels) - 1 + first_gap, -first_gap)
@@ -169,7 +169,7 @@ def rows_down(ax, labels, first_gap=0.6):
 
 
 def apart(wanted, gap, low=None, high=None):
-    """Places for labels: as close to where they are wanted as a gap between neighbours allows, in the same order."""
+    """Positions for labels: as close to the wanted ones as the gap between neighbours allows, in the same order."""
     order = sorted(range(len(wanted)), key=lambda index: wanted[index])
     clusters = []  # [first wanted position, count]: labels pushed together, centred on the mean of wanted positions
     for index in order:
@@ -195,7 +195,7 @@ def apart(wanted, gap, low=None, high=None):
 
 
 def whiskers(ax, place, spread, horizontal=True, **options):
-    """From p20 to p80."""
+    """Whiskers from p20 to p80."""
     look = {"color": INK, "linewidth": 1.0, "zorder": 4, **options}
     if horizontal:
         ax.plot([spread.low, spread.high], [place, place], marker="|", markersize=5, **look)
@@ -211,7 +211,7 @@ def bar(ax, place, spread, label, gap, height=0.62, **look):
 
 
 def key(ax, x, y, colour, hatch, words, size=0.13, fontsize=SMALL):
-    """A patch and what it means, on a canvas in inches. Returns where the next may begin."""
+    """A patch and its meaning, on a canvas in inches. Returns the position of the next."""
     from matplotlib.patches import Rectangle
     ax.add_patch(Rectangle((x, y), size, size, facecolor=colour, edgecolor=INK, linewidth=0.4, hatch=hatch))
     ax.text(x + size + 0.06, y + size / 2, words, fontsize=fontsize, va="center_baseline")
@@ -219,6 +219,6 @@ def key(ax, x, y, colour, hatch, words, size=0.13, fontsize=SMALL):
 
 
 def keys(ax, x, y, *entries):
-    """Such patches beside each other: (colour, hatch, words)."""
+    """Several such patches side by side: (colour, hatch, words)."""
     for entry in entries:
         x = key(ax, x, y, *entry)

@@ -1,4 +1,4 @@
-"""What the groups of warps of a block do when."""
+"""The phases of the groups of warps of a block over time."""
 from __future__ import annotations
 
 from . import style
@@ -8,7 +8,7 @@ TILES = 4  # shown, from the middle of the recording
 
 
 def warp_timeline(data):
-    """A row for each group, a box for what it does from each mark to the next."""
+    """A row for each group, with a box per phase, from each mark to the next."""
     document = data["warp_timeline"]
     phases, by_group = document["phases"], {}
     for mark in document["marks"]:
