@@ -61,7 +61,7 @@ def by_hw4(device):
 
 def main():
     torch.use_deterministic_algorithms(True)
-    torch.set_num_threads(1)  # so that the layers around the attention have one order of sums
+    torch.set_num_threads(1)  # the layers around the attention keep one order of sums
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     other = "cuda" if torch.cuda.is_available() else "cpu"
     weights = []

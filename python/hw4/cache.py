@@ -39,7 +39,7 @@ class Cache:
         self.lengths = zeros(batches, dtype=int32, **self._place)
         self.pages = None if pages is None else zeros((batches, columns), dtype=int32, **self._place)
         self._capacity, self._page_keys = capacity, page_keys
-        self._filled = [0] * batches                # tokens, as .lengths has them, which are not read from a GPU
+        self._filled = [0] * batches                # tokens, a copy of .lengths, which may be on a GPU
         self._taken = [[] for _ in range(batches)]  # pages of each sequence
         self._free = list(range(pages or 0))[::-1]
 
@@ -93,7 +93,7 @@ class Cache:
             capturing = k.is_cuda and self._module.cuda.is_current_stream_capturing()
         if not capturing:
             self.reserve(shape[2], sequences)
-        # All sequences in one call; otherwise a call for each, since a call writes to neighbours.
+        # All sequences in one call; otherwise one call each, because a call writes to contiguous sequences.
         places = [(slice(0, None), slice(0, None))] if every else [
             (slice(row, row + 1), slice(at, at + 1)) for row, at in enumerate(sequences)]
         turned = []
@@ -104,7 +104,7 @@ class Cache:
                 turned.append(append(k[rows], v[rows], *caches, self.lengths[at],
                                      None if self.pages is None else self.pages[at], rope,
                                      None if q is None else q[rows], interleaved))
-        except Exception:  # refused: as if it had not been asked for, but for pages, which the next tokens take
+        except Exception:  # undoes the call, except for pages, which the next tokens use
             for _, at in places[:len(turned) + 1]:
                 self.lengths[at] -= shape[2]
             for at in sequences if not capturing else ():

@@ -204,7 +204,7 @@ def row_of(args, sampler, cell, values, causal, contract, peer, tensors):
     row = {"cell": cell, "values": values, "causal": causal, "contract": contract, "peer": peer}
     with contextlib.ExitStack() as stack:
         if peer in BACKENDS:
-            stack.enter_context(sdpa_kernel(BACKENDS[peer]))  # here, since it takes microseconds
+            stack.enter_context(sdpa_kernel(BACKENDS[peer]))  # entered here, since it takes microseconds
         return measured(args, sampler, cell, causal, contract, peer, tensors, row)
 
 

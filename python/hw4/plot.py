@@ -21,7 +21,7 @@ from pathlib import Path
 
 DRAWN = ("ok", "oom")  # other cells are counted
 PASSES = ("forward", "backward", "forward_backward")
-# Sizes by hw4 bench's names: letter, words on an axis.
+# Sizes by hw4 bench's names: letter, axis label.
 SIZES = {"seq_len": ("N", "sequence length N (tokens)"), "batch_size": ("B", "batch size B (sequences)"),
          "num_heads": ("H", "heads H"), "head_dim": ("d", "columns of a head d"),
          "emb_dim": ("E", "columns of all heads E"), "kv_heads": ("heads of K and V", "heads of K and V"),
@@ -31,7 +31,7 @@ WORDS = {"causal": {True: "causal", False: "no mask"}, "cold": {True: "cold cach
          "warmup": {None: "warm-up by time"}}
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8a6d3b")
 STYLES = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"), ((0, (6, 2, 1, 2, 1, 2)), "v"), ((0, (1, 4)), "P"))
-MARK_ROOM, MOST_ROOM = 0.08, 0.4  # of a panel's height, for the crosses of one line and of all
+MARK_ROOM, MOST_ROOM = 0.08, 0.4  # fraction of a panel's height, for the crosses of one line and of all
 
 
 class Refused(Exception):
@@ -42,14 +42,14 @@ class Refused(Exception):
 class Cell:
     """One pass of one implementation on one problem."""
     impl: str
-    of: str  # the pass
-    fields: dict  # by the names of SIZES and SETTINGS
+    of: str  # the name of the pass
+    fields: dict  # keyed as SIZES and SETTINGS
     status: str
     seconds: list
     flop: float = 0
     peak_bytes: int = 0
     before_bytes: int = 0
-    ratios: dict = dataclasses.field(default_factory=dict)  # measured in turns, by the name of the other
+    ratios: dict = dataclasses.field(default_factory=dict)  # measured in turns, by the other implementation
 
 
 def cells_of_bench(row):
@@ -134,12 +134,12 @@ def lines_of(cells, x):
     """{(implementation, the other values that tell lines apart): its cells in the order of x}, and what all share."""
     names = [name for name in (*SIZES, *SETTINGS) if name != x]
     names.remove("emb_dim" if x not in ("num_heads", "emb_dim") else "head_dim")
-    for name, usual in (("kv_heads", "num_heads"), ("queries", "seq_len")):  # as many, unless asked for
+    for name, usual in (("kv_heads", "num_heads"), ("queries", "seq_len")):  # equal, unless given
         if name in names and all(cell.fields[name] == cell.fields[usual] for cell in cells):
             names.remove(name)
 
     def varies(name):
-        values = {}  # of one x; a type is told by its implementation, unless that has several
+        values = {}  # at one x; an implementation with one type implies it
         for cell in cells:
             values.setdefault((cell.fields[x], cell.impl if name == "dtype" else ""), set()).add(cell.fields[name])
         return any(len(found) > 1 for found in values.values())
@@ -164,7 +164,7 @@ def quantities(lines, baseline, x):
 
     def ratio(cell, rest):
         if cell.impl == baseline:
-            return None  # drawn as a line across
+            return None  # drawn as a horizontal line
         if baseline in cell.ratios:
             return cell.ratios[baseline]
         return base.get((rest, cell.fields[x], cell.of), 0) / statistics.median(cell.seconds)
@@ -230,7 +230,7 @@ def figure_of(cells, machine, args):
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    matplotlib.rcParams["svg.hashsalt"] = "hw4"  # the same bytes each time
+    matplotlib.rcParams["svg.hashsalt"] = "hw4"  # the same bytes in each run
 
     others = collections.Counter(cell.status for cell in cells if cell.of in args.passes and cell.status not in DRAWN)
     cells = [cell for cell in cells if cell.of in args.passes and cell.status in DRAWN]

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 
 from . import library, shapes, torch_op
 
-MOST_COLUMNS = 256  # of the GPU kernels, and under fixed and fixed16
+MOST_COLUMNS = 256  # limit of the GPU kernels, and of fixed and fixed16
 HALF = {"bf16": "bfloat16", "fp16": "float16"}
-CHANGES = ("softcap", "s_aux", "head_mask", "position_bias")  # of transformers, each another attention
+CHANGES = ("softcap", "s_aux", "head_mask", "position_bias")  # options of transformers that hw4 lacks
 
 
 class Replaced:
@@ -74,7 +74,7 @@ def as_sdpa(contract=None):
                             scale=scale, enable_gqa=enable_gqa)
         replaced.ours += 1
         if is_causal and query.shape[-2] < key.shape[-2]:
-            # PyTorch aligns top-left: no query sees a key behind the last query's place.
+            # PyTorch aligns top-left: no query sees a key beyond the last query's position.
             key, value = key[..., : query.shape[-2], :], value[..., : query.shape[-2], :]
         return torch_op.attention(query, key, value, causal=is_causal, contract=contract, scale=scale)
 
@@ -111,5 +111,5 @@ def register_transformers(name="hw4"):
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
     AttentionInterface.register(name, _for_transformers)
-    # Masks as for SDPA, which leaves the plain causal one out.
+    # Masks as for SDPA, which omits the plain causal mask.
     ALL_MASK_ATTENTION_FUNCTIONS.register(name, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])

@@ -6,9 +6,9 @@ from . import library
 
 CONTRACTS = ("f32", "fixed", "fixed16", "bf16", "fp16")
 WITH_BACKWARD = tuple(name for name in CONTRACTS if library.revision(name, library.BACKWARD) is not None)
-# As src/contracts/list.cpp has them.
+# As in src/contracts/list.cpp.
 SCALES = {name: (2.0**-4, 1.0) if name.startswith("fixed") else (2.0**-100, 2.0**100) for name in CONTRACTS}
-PAGE_KEYS = (16, 32, 64, 128, 256)  # as src/library/call.cpp has them
+PAGE_KEYS = (16, 32, 64, 128, 256)  # as in src/library/call.cpp
 DEFAULT_CONTRACT = {library.FLOAT32: "f32", library.BF16: "bf16", library.FP16: "fp16"}
 
 

@@ -14,7 +14,7 @@ from . import library, shapes
 
 ELEMENTS = {torch.float32: library.FLOAT32, torch.bfloat16: library.BF16, torch.float16: library.FP16}
 _MOST_KEPT = 512
-_MOST_WORKSPACE = 256 << 20  # bytes beyond what a call needs, which make some calls faster
+_MOST_WORKSPACE = 256 << 20  # bytes beyond the least, which make some calls faster
 _kept = threading.local()
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
@@ -75,7 +75,7 @@ class _Call:
     def run(self, tensors, lse, statistics, check, lengths, pages):
         """In the tensors' stream; the workspace is the caching allocator's."""
         call, needs, q = self.call, self.needs, tensors[0]
-        # First: to allocate may run other Python code, which may come here too.
+        # Allocate first: the allocation may run other Python code, which may come here too.
         size = max(needs.workspace_bytes, min(needs.most_workspace, _MOST_WORKSPACE), needs.check_bytes if check else 0)
         workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size and q.is_cuda else None
         for place, tensor in zip(self.places, tensors):
@@ -119,8 +119,8 @@ def _run(operation, tensors, causal, contract, lse, statistics, check=False, sca
 
 
 _library = torch.library.Library("hw4", "DEF")
-# Without gradients and logsumexps: one output, and no Python code for autograd. A scale of 0 is 1/sqrt(d), a
-# window of 0 none.
+# Without gradients and logsumexps: one output, and no Python code for autograd. A scale of 0 is 1/sqrt(d), a window of
+# 0 none.
 _library.define("attention(Tensor q, Tensor k, Tensor v, bool causal, str contract, float scale, int window, "
                 "bool check) -> Tensor")
 _library.define("forward(Tensor q, Tensor k, Tensor v, bool causal, str contract, float scale, int window, bool lse, "
@@ -129,7 +129,7 @@ _library.define("backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor statist
                 "str contract, float scale) -> (Tensor, Tensor, Tensor)")
 _library.define("decode(Tensor q, Tensor k, Tensor v, Tensor lengths, Tensor? pages, bool causal, str contract, "
                 "float scale, int window, bool lse, bool check) -> (Tensor, Tensor)")
-# The rows of q, rotated; none where there is no q.
+# Returns the rotated rows of q; empty without q.
 _library.define("append(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor lengths, Tensor? pages, "
                 "Tensor? rope, Tensor? q, bool interleaved) -> Tensor")
 
