@@ -1,5 +1,5 @@
-"""Builds the wheel of hw4 with nothing but the standard library and make: the package and libhw4.so in a zip file, for
-every Python from 3.9 on. `pip install ./python`, or `make python` for the wheel alone."""
+"""Builds the wheel of hw4 with only the standard library and make: the package and libhw4.so in a zip file, for every
+Python from 3.9 on. Use `pip install ./python`, or `make python` for the wheel alone."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ def version():
 
 
 def build_library():
-    """The path of libhw4.so, made by make: with the GPU's kernels where nvcc is."""
+    """The path of libhw4.so, which make builds, with GPU kernels where nvcc is installed."""
     if os.environ.get("HW4_BUILT_LIBRARY"):
         return Path(os.environ["HW4_BUILT_LIBRARY"])
     jobs = str(os.cpu_count() or 1)

@@ -1,10 +1,10 @@
-"""What only hw4 has, shown: python python/example.py [STEPS]
+"""Shows two properties that only hw4 has: python python/example.py [STEPS]
 
-1. Trains one tiny model twice, attention on the CPU and attention on the GPU (twice on the CPU where there is no GPU;
-   every other layer is on the CPU both times), and compares every weight bit by bit after the last step.
+1. Trains one tiny model twice, with attention on the CPU and on the GPU (twice on the CPU where there is no GPU; all
+   other layers always run on the CPU), and compares every weight bit by bit after the last step.
 2. Computes the attention of one sequence at once, and again in chunks against a growing cache, as decoding does, and
    compares every bit.
-Both use the contract f32; PyTorch's own attention is run beside it, and its seconds are printed.
+Both use the contract f32; PyTorch's own attention runs as a comparison, and its seconds are printed.
 """
 import sys
 import time
@@ -36,7 +36,7 @@ class Block(torch.nn.Module):
 
 
 def trained(attend, steps):
-    """The model after some steps on repeated sequences."""
+    """The model after this many steps on repeated sequences."""
     torch.manual_seed(0)
     model = Block(attend)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)

@@ -21,16 +21,16 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
     """softmax(scale * q k^T) v. scale None is 1/sqrt(d); fixed and fixed16 take 1/16 to 1.
 
     q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. Under f32 v may have another number of
-    columns, as o then has; such a call takes as long as one with the larger number everywhere. causal is aligned
+    columns, which o then has too; such a call takes as long as one with the larger number everywhere. causal is aligned
     bottom-right: the last query sees every key. window, with causal and under f32 alone: a query sees the last `window`
-    of its keys, its own among them; without gradients. contract: f32, fixed, fixed16, bf16, fp16; None is f32 for
-    float32 and the tensors' own type for bf16 and fp16. return_lse: the natural logsumexp of each row of scores too,
-    float32, (B, H, N) or (B, N); it has no gradient. There are no second derivatives.
-    check: whether values must be finite and within the contract's range; None checks on the CPU alone, since the GPU's
-    check waits for the GPU.
-    lengths: q, k, v are (rows, heads, d), the rows of sequences of these lengths one after the other; key_lengths, where
-    they have other numbers of keys. Each sequence has the bytes that it has alone. Neighbours of the same lengths are
-    computed together. Both are read on the host."""
+    of its keys, its own included; without gradients. contract: f32, fixed, fixed16, bf16, fp16; None means f32 for
+    float32 and the tensors' own type for bf16 and fp16. return_lse: also returns the natural logsumexp of each row of
+    scores, float32, (B, H, N) or (B, N); it has no gradient. There are no second derivatives.
+    check: whether to check that values are finite and within the contract's range; None checks on the CPU alone,
+    because the GPU's check waits for the GPU.
+    lengths: q, k, v are (rows, heads, d), packed sequences of these lengths; key_lengths, where their numbers of keys
+    differ. Each sequence has the bytes that it has alone. Neighbours of the same lengths are computed together. Both
+    are read on the host."""
     torch = sys.modules.get("torch")
     is_tensor = torch is not None and isinstance(q, torch.Tensor)
     if is_tensor:
@@ -54,18 +54,19 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
 
 def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, contract=None, return_lse=False,
            check=None, window=None):
-    """attention of n new tokens with caches of keys and values, which hold theirs already. Without gradients.
+    """Attention of n new tokens with caches of keys and values that already contain those tokens'. Without gradients.
 
-    q is (B, H, n, d), the caches are (B, H_kv, capacity, d); lengths (B), a tensor on the CPU or q's device, an array or
-    a list of integers: how many tokens of each sequence there are, the n new ones among them. Nothing depends on what
-    follows them in the caches. Under f32, which None is for every dtype, the bytes are those of attention of the whole
-    sequence, whatever n, the batch or the capacity. bf16 and fp16, for caches of that dtype, are faster; their bytes do
-    not depend on n, the batch or the capacity either, but differ from those of attention of many queries on a GPU. fixed
+    q is (B, H, n, d), the caches are (B, H_kv, capacity, d); lengths (B), a tensor on the CPU or q's device, an array
+    or a list of integers, is the number of tokens of each sequence, including the n new ones. Rows beyond them in the
+    caches do not matter. Under f32, the default for every dtype, the bytes are those of attention over the whole
+    sequence, for every n, batch and capacity. bf16 and fp16, for caches of that dtype, are faster; their bytes do not
+    depend on n, the batch or the capacity either, but differ from those of attention with many queries on a GPU. fixed
     and fixed16 are refused.
-    pages (B, columns), integers as lengths: the caches are (pages, H_kv, page_keys, d), page_keys 16, 32, 64, 128 or 256,
-    and token j of sequence b is row j % page_keys of page pages[b][j // page_keys]. A GPU takes pages under f32 alone.
+    pages (B, columns), integers as lengths: the caches are (pages, H_kv, page_keys, d), page_keys 16, 32, 64, 128 or
+    256, and token j of sequence b is row j % page_keys of page pages[b][j // page_keys]. A GPU takes pages under f32
+    alone.
     window is as in attention, and counts from the end of each sequence.
-    Lengths on the CPU have to be 1 to capacity. check is as in attention and checks lengths and pages on a GPU too."""
+    Lengths on the CPU must be 1 to capacity. check is as in attention; on a GPU it also checks lengths and pages."""
     contract = contract or "f32"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
@@ -76,13 +77,13 @@ def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, co
 
 
 def append(k, v, k_cache, v_cache, lengths, pages=None, rope=None, q=None, interleaved=False):
-    """Writes n new rows of each sequence, k and v (B, H_kv, n, d), into the caches that decode takes, of the same dtype.
+    """Writes n new rows of each sequence, k and v (B, H_kv, n, d), into the caches for decode, of the same dtype.
 
-    lengths are those that decode gets: with the new tokens, whose rows become rows lengths[b] - n to lengths[b] - 1 of
-    sequence b. rope is hw4.rope_table's: then k is rotated at these positions, and q (B, H, n, d), whose rotated rows are
-    returned. interleaved rotates columns 2i and 2i + 1 together instead of i and i + d/2. Bytes are the same on the CPU
-    and a GPU. On a GPU the call waits for nothing and a CUDA graph may capture it; rows that the caches have no place for
-    are left out there, and refused on the CPU. Without gradients."""
+    lengths are those for decode, including the new tokens, whose rows become rows lengths[b] - n to lengths[b] - 1 of
+    sequence b. rope is from hw4.rope_table: k is rotated at these positions, and so is q (B, H, n, d), whose rotated
+    rows are returned. interleaved rotates columns 2i and 2i + 1 together instead of i and i + d/2. Bytes are the same
+    on the CPU and a GPU. On a GPU the call does not wait and a CUDA graph may capture it; rows without a place in the
+    caches are left out on a GPU and refused on the CPU. Without gradients."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(k, torch.Tensor):
         from . import torch_op
@@ -92,8 +93,8 @@ def append(k, v, k_cache, v_cache, lengths, pages=None, rope=None, q=None, inter
 
 
 def rope_table(theta, positions, dim, device=None):
-    """(positions, dim / 2, 2) float32: cosine and sine of position * theta^(-2i / dim), the same bytes on every machine.
-    A torch tensor where there is a device, otherwise a numpy array."""
+    """(positions, dim / 2, 2) float32: cosine and sine of position * theta^(-2i / dim), the same bytes on every
+    machine. A torch tensor where `device` is given, otherwise a numpy array."""
     import ctypes
     from . import library
     table = (ctypes.c_float * max(0, positions * dim))()

@@ -8,7 +8,7 @@ ELEMENTS = {numpy.dtype("float32"): library.FLOAT32, numpy.dtype("float16"): lib
 
 
 def _rows(array):
-    """The array itself where the columns of a row are neighbours, otherwise a copy."""
+    """The array itself where the columns of a row are contiguous, otherwise a copy."""
     item = array.itemsize
     direct = array.shape[-1] == 1 or array.strides[-1] == item
     direct = direct and all(s >= 0 and s % item == 0 for s in array.strides) and (
@@ -28,7 +28,7 @@ def _integers(name, values):
 
 
 def _table(pages):
-    """Numbers that int32 lacks become its largest or smallest, which are refused too."""
+    """Converts to int32; numbers out of its range become its largest or smallest, which are refused too."""
     return numpy.ascontiguousarray(_integers("pages", pages).clip(-2**31, 2**31 - 1), numpy.int32)
 
 

@@ -7,16 +7,16 @@ from . import library, shapes
 
 
 class Cache:
-    """Room for the keys and values of B sequences of up to `capacity` tokens each: .k and .v are (B, H_kv, capacity, d),
-    .lengths (B) int32 says how many tokens of each there are. With a torch dtype they are tensors on `device`, otherwise
-    numpy arrays.
+    """A cache of keys and values for B sequences of up to `capacity` tokens each: .k and .v are (B, H_kv, capacity, d),
+    .lengths (B) int32 is the number of tokens of each. With a torch dtype they are tensors on `device`, otherwise numpy
+    arrays.
 
         cache = hw4.Cache(B, H_kv, capacity, d, q.dtype, q.device)
-        o = hw4.decode(q, *cache.append(k, v))                       # q, k, v of the new tokens, as many of each sequence
+        o = hw4.decode(q, *cache.append(k, v))                       # q, k, v of the new tokens, equally many each
         o = hw4.decode(*cache.append(k, v, rope=hw4.rope_table(1e4, capacity, d, q.device), q=q))
 
-    With page_keys, .k and .v are `pages` pages of that many tokens, (pages, H_kv, page_keys, d), of which sequences take
-    the next free one when they need it; .pages (B, columns) int32 is their table. Otherwise .pages is None.
+    With page_keys, .k and .v are `pages` pages of this many tokens, (pages, H_kv, page_keys, d); a sequence takes the
+    next free page when it needs one; .pages (B, columns) int32 is their table. Otherwise .pages is None.
 
     In a CUDA graph, capture append() and call reserve() before each replay. Gradients do not pass through a cache.
     """
@@ -51,7 +51,7 @@ class Cache:
         return sequences
 
     def reserve(self, tokens, sequences=None):
-        """Counts so many more tokens of each sequence and gives them pages. append() does it, unless it is captured."""
+        """Adds this many tokens to each sequence and gives them pages. append() does it, unless it is captured."""
         if not isinstance(tokens, numbers.Integral) or tokens < 1:
             raise ValueError(f"tokens is {tokens!r}: need a whole number from 1")
         sequences = self._sequences(sequences)
@@ -78,9 +78,9 @@ class Cache:
             self.pages[rows, columns] = new
 
     def append(self, k, v, sequences=None, rope=None, q=None, interleaved=False):
-        """Puts n new rows, (B, H_kv, n, d), after those of each sequence; with a list of sequences, after theirs alone.
-        rope, q and interleaved are as in hw4.append. Returns what decode takes: .k, .v, .lengths, .pages of all, after
-        the rotated q where there is one."""
+        """Appends n new rows, (B, H_kv, n, d), to each sequence, or to those in the list `sequences`. rope, q and
+        interleaved are as in hw4.append. Returns the arguments of decode: .k, .v, .lengths, .pages of all sequences,
+        after the rotated q where one is given."""
         from . import append
         _, heads, _, dim = self.k.shape
         every, sequences = sequences is None, self._sequences(sequences)
@@ -114,7 +114,7 @@ class Cache:
         return kept if q is None else (turned[0] if every else self._module.concatenate(turned), *kept)
 
     def clear(self, sequence):
-        """Begins the sequence anew."""
+        """Starts the sequence again without tokens."""
         (sequence,) = self._sequences([sequence])
         self.lengths[sequence] = self._filled[sequence] = 0
         self._free += self._taken[sequence][::-1]

@@ -1,4 +1,4 @@
-"""libhw4 by ctypes: the structs of include/hw4.h, and one function a call."""
+"""libhw4 through ctypes: the structs of include/hw4.h, and one function per call."""
 
 import ctypes
 import os
@@ -43,8 +43,8 @@ class Needs(ctypes.Structure):
 
 
 class Error(ValueError):
-    """What the library refuses, with its code (64 wrong call, 65 the problem or its values, 69 no GPU, 70 internal,
-    71 out of memory)."""
+    """An error of the library, with its code (64 wrong call, 65 the problem or its values, 69 no GPU, 70 internal, 71
+    out of memory)."""
 
     def __init__(self, code, text):
         super().__init__(text)
@@ -68,7 +68,7 @@ def load(path):
 
 
 def built():
-    """The library in the package; in the source tree, which has none there, the one that make has built."""
+    """The library in the package; in the source tree, whose package has none, the one that make has built."""
     inside = Path(__file__).with_name("libhw4.so")
     return inside if inside.exists() else inside.parents[2] / "build" / "libhw4.so"
 
@@ -82,7 +82,7 @@ def require(code):
 
 
 def new_call(contract, operation, element, causal, place, sizes, scale=0.0, window=0):
-    """`sizes` is batches, heads, kv_heads, queries, keys, dim and, where it is not dim, value_dim. A scale of 0 is 1/sqrt(dim), a window of 0 none."""
+    """`sizes`: batches, heads, kv_heads, queries, keys, dim, maybe value_dim. Scale 0: 1/sqrt(dim); window 0: none."""
     call = Call(size=ctypes.sizeof(Call), contract=contract.encode(), operation=operation, element=element,
                 mask=int(causal), place=place, scale=scale, window=window)
     for name, size in zip(("batches", "heads", "kv_heads", "queries", "keys", "dim", "value_dim"), sizes):

@@ -4,10 +4,10 @@
     python -m hw4.neighbours --dtype float32 --contracts f32 fixed --peers efficient naive --cells 4,16,1024,64
     python -m hw4.neighbours --passes both --regime burst --graphs --json table.json
 
-One process, the same tensors for both sides, samples in turns A B B A. A ratio is the peer's time over ours in two
-neighbouring samples; the table has the median of the ratios and their spread (half of what lies between the quartiles,
-in percent). Each sample carries the SM clock, watts and temperature while it runs; a pair whose clocks differ by more
-than 1 % is thrown away and counted. sustained: back to back, after a warm-up to a steady clock. burst: the GPU idles
+Both sides run in one process, on the same tensors, with samples in the order A B B A. A ratio is the peer's time over
+ours in two neighbouring samples; the table has the median of the ratios and their spread (half the interquartile range,
+in percent). Each sample records the SM clock, watts and temperature while it runs; a pair whose clocks differ by more
+than 1 % is discarded and counted. sustained: back to back, after a warm-up to a steady clock. burst: the GPU idles
 before each sample.
 """
 import argparse
@@ -41,7 +41,7 @@ CLOCKS_APART = 0.01
 
 
 class Sensors:
-    """NVML's clock, power and temperature of a GPU."""
+    """A GPU's clock, power and temperature from NVML."""
 
     def __init__(self, index):
         self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -83,7 +83,7 @@ def forward_of(name, q, k, v, causal):
 
 
 def work_of(name, passes, tensors, causal):
-    """What is timed, as a function without arguments."""
+    """The timed work, as a function without arguments."""
     q, k, v, d_o = tensors
     forward = forward_of(name, q, k, v, causal)
     if passes == "forward":
@@ -115,7 +115,7 @@ class Sampler:
         self.sensors, self.idle_s = sensors, idle_s
 
     def sample(self, work, launches):
-        """Seconds of one launch, and what the sensors say while the launches run."""
+        """The seconds per launch, and the sensors' readings while the launches run."""
         if self.idle_s:
             torch.cuda.synchronize()
             time.sleep(self.idle_s)
@@ -149,7 +149,7 @@ def warm_up(works):
 
 
 def compare(sampler, ours, peer, rounds, sustained):
-    """The samples of both in turns, the ratios of neighbours, and how many pairs were thrown away."""
+    """The samples of both in turns, the ratios of neighbours, and the number of discarded pairs."""
     works = [(work, launches_for(work)) for work in (ours, peer)]
     if sustained:
         warm_up(works)

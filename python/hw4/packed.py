@@ -1,4 +1,4 @@
-"""Sequences of different lengths that follow one another in one tensor, without padding."""
+"""Packed sequences of different lengths in one tensor, without padding."""
 
 import itertools
 
@@ -11,7 +11,7 @@ def _whole(name, lengths):
 
 
 def attention(q, k, v, lengths, key_lengths, attend, join):
-    """`attend` of (B, H, N, d) for each run of sequences of the same lengths; `join` joins a list of rows."""
+    """Calls `attend` on (B, H, N, d) for each run of sequences of the same lengths; `join` joins a list of rows."""
     of_queries = _whole("lengths", lengths)
     of_keys = of_queries if key_lengths is None else _whole("key_lengths", key_lengths)
     if len(of_keys) != len(of_queries):

@@ -1,12 +1,12 @@
-"""Draws what hw4 bench --output or hw4.neighbours --json has written: time, rate and memory over a size.
+"""Draws the results of hw4 bench --output or hw4.neighbours --json: time, rate and memory over a size.
 
     python -m hw4.plot r.json -o r.svg                                # or r.png
     python -m hw4.plot r.json -o r.png --relative-to naive            # one more row: how many times as fast
     python -m hw4.plot r.json -o r.png --x num_heads --where batch_size=16 emb_dim=2048
     python -m hw4.plot old.json new.json -o both.svg --y time --passes forward
 
-A column for each pass, a colour for each implementation, a dash and a marker for each of the other sizes. A marker with
-a cross, at the top, is a cell that ran out of memory. Needs matplotlib. Runs as a file of its own, too: python3
+Each pass has a column, each implementation a colour, each combination of the other sizes a dash and a marker. A marker
+with a cross at the top is a cell that ran out of memory. Needs matplotlib. Also runs as a standalone file: python3
 python/hw4/plot.py. Exit codes: 1 nothing was drawn, 2 wrong usage.
 """
 import argparse
@@ -97,7 +97,7 @@ def read(path):
 
 
 def merged(cells):
-    """One cell for each problem: hw4.neighbours measures a contract once beside each peer."""
+    """One cell per problem: hw4.neighbours measures a contract again beside each peer."""
     found = {}
     for cell in cells:
         key = (cell.impl, cell.of, *cell.fields.items())
@@ -131,7 +131,7 @@ def condition(text):
 
 
 def lines_of(cells, x):
-    """{(implementation, the other values that tell lines apart): its cells in the order of x}, and what all share."""
+    """{(implementation, the values that distinguish lines): its cells in the order of x}, and the common values."""
     names = [name for name in (*SIZES, *SETTINGS) if name != x]
     names.remove("emb_dim" if x not in ("num_heads", "emb_dim") else "head_dim")
     for name, usual in (("kv_heads", "num_heads"), ("queries", "seq_len")):  # equal, unless given
@@ -158,7 +158,7 @@ def lines_of(cells, x):
 
 
 def quantities(lines, baseline, x):
-    """{name: (words on the axis, value of a cell of a line)}"""
+    """{name: (axis label, function from a cell of a line to its value)}"""
     base = {(rest, cell.fields[x], cell.of): statistics.median(cell.seconds)
             for (impl, rest), cells in lines.items() if impl == baseline for cell in cells if cell.status == "ok"}
 
@@ -177,7 +177,7 @@ def quantities(lines, baseline, x):
 
 
 def draw_panel(axes, lines, looks, of, value, is_log):
-    """`lines`: of each its (x, cell) pairs."""
+    """`lines`: the (x, cell) pairs of each."""
     from matplotlib.ticker import LogLocator, NullFormatter
     drawn, marked = 0, []
     for key, cells in lines.items():
@@ -301,7 +301,7 @@ def parse(argv):
 
 
 def cells_asked_for(args):
-    """The machine, and the cells."""
+    """The machine's name, and the cells."""
     machines, cells = [], []
     for path in args.files:
         machine, found = read(path)
@@ -323,7 +323,7 @@ def cells_asked_for(args):
 
 
 def write(fig, path):
-    """Whole or not at all."""
+    """Writes the file completely or not at all."""
     form = path[-3:]
     data = io.BytesIO()
     fig.savefig(data, format=form, dpi=150, metadata={"Date": None} if form == "svg" else {})

@@ -1,4 +1,4 @@
-"""hw4 in the place of other attention: F.scaled_dot_product_attention, and an implementation for transformers."""
+"""hw4 instead of other attention: F.scaled_dot_product_attention, and an implementation for transformers."""
 
 import contextlib
 import warnings
@@ -14,7 +14,7 @@ CHANGES = ("softcap", "s_aux", "head_mask", "position_bias")  # options of trans
 
 
 class Replaced:
-    """What as_sdpa() gives: how many calls were hw4's, and why the others were PyTorch's."""
+    """The value of as_sdpa(): the number of hw4's calls, and the reasons for PyTorch's."""
 
     def __init__(self):
         self.ours = 0
@@ -22,7 +22,7 @@ class Replaced:
 
 
 def _why_not(q, k, v, attn_mask, dropout_p, is_causal, scale, contract):
-    """Why a call goes to PyTorch; empty where hw4 computes it."""
+    """The reason why a call goes to PyTorch; empty where hw4 computes it."""
     if attn_mask is not None:
         return "attn_mask"
     if dropout_p > 0:
@@ -55,8 +55,8 @@ def _why_not(q, k, v, attn_mask, dropout_p, is_causal, scale, contract):
 
 @contextlib.contextmanager
 def as_sdpa(contract=None):
-    """Inside, torch.nn.functional.scaled_dot_product_attention is hw4's. What hw4 does not compute (a mask, dropout,
-    a scale that the contract lacks) goes to PyTorch: counted in what the context gives, and said once for each reason."""
+    """Within the context, torch.nn.functional.scaled_dot_product_attention is hw4's. Calls that hw4 cannot compute (a
+    mask, dropout, a scale that the contract lacks) go to PyTorch: its value counts them, with a warning per reason."""
     if contract is not None:
         shapes.contract_for(contract, library.FLOAT32)  # refuses an unknown name here, not inside the model
     original = F.scaled_dot_product_attention
@@ -106,7 +106,7 @@ def _for_transformers(module, query, key, value, attention_mask, scaling=None, d
 
 
 def register_transformers(name="hw4"):
-    """Then AutoModel.from_pretrained(..., attn_implementation="hw4")."""
+    """Enables AutoModel.from_pretrained(..., attn_implementation="hw4")."""
     from transformers import AttentionInterface
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 

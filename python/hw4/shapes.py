@@ -1,4 +1,4 @@
-"""What shapes, contracts, scales, windows and lengths a call may have, in the same words for torch and numpy."""
+"""The shapes, contracts, scales, windows and lengths of a valid call, with the same messages for torch and numpy."""
 
 import numbers
 
@@ -30,12 +30,12 @@ def sizes_of(q, k, v):
 
 
 def output_shape(q, v):
-    """Of O."""
+    """The shape of O."""
     return (*tuple(q)[:-1], v[-1])
 
 
 def paged_sizes(q, k, v, table):
-    """sizes_of a call with pages: k and v are (pages, H_kv, page_keys, d), the table is (B, columns)."""
+    """sizes_of for a call with pages: k and v are (pages, H_kv, page_keys, d), the table is (B, columns)."""
     k, v, table = tuple(k), tuple(v), tuple(table)
     if len(k) != 4 or len(v) != 4 or len(table) != 2:
         raise ValueError(f"k, v, pages have shapes {k}, {v}, {table}: need (pages, H_kv, page_keys, d) and (B, columns)")
@@ -44,13 +44,12 @@ def paged_sizes(q, k, v, table):
 
 
 def set_pages(call, pointer, columns, k):
-    """The fields of a library.Call or AppendCall; k is the shape of the pages."""
+    """Fills in the fields of a library.Call or AppendCall; k is the shape of the pages."""
     call.pages, call.page_columns, call.page_count, call.page_keys = pointer, columns, k[0], k[2]
 
 
 def append_room(k, v, k_cache, v_cache, pages, rope, q):
-    """How many tokens a sequence has room for, after a look at the shapes of tensors or arrays. The last three may be
-    None."""
+    """The most tokens of a sequence, after checking the shapes of tensors or arrays. The last three may be None."""
     rows, cache = tuple(k.shape), tuple(k_cache.shape)
     if len(rows) != 4 or tuple(v.shape) != rows or min(rows) < 1:
         raise ValueError(f"k and v have shapes {rows} and {tuple(v.shape)}: need (B, H_kv, n, d), the same for both")
@@ -71,7 +70,7 @@ def append_room(k, v, k_cache, v_cache, pages, rope, q):
 
 def append_call(element, place, room, pointer, strides, tensors, lengths, pages, rope, interleaved):
     """`tensors` are k, v, k_cache, v_cache and, where q is rotated, q and its output; `pointer` and `strides`, in
-    elements, are functions of one."""
+    elements, are functions of a tensor."""
     call = library.AppendCall(size=library.ctypes.sizeof(library.AppendCall), element=element, place=place, keys=room,
                               rope_layout=int(interleaved), lengths=pointer(lengths))
     call.batches, call.kv_heads, call.tokens, call.dim = tensors[0].shape
@@ -95,7 +94,7 @@ def contract_for(contract, element):
 
 
 def scale_for(scale):
-    """As the library takes it."""
+    """The scale for the library."""
     if scale is None:
         return 0.0
     if not scale > 0:
@@ -104,7 +103,7 @@ def scale_for(scale):
 
 
 def window_for(window, causal):
-    """As the library takes it."""
+    """The window for the library."""
     if window is None:
         return 0
     if isinstance(window, bool) or not isinstance(window, numbers.Integral) or not 1 <= window < 2**63:

@@ -1,10 +1,10 @@
-"""Times PyTorch's training step of the models of hw4 train on one GPU, and beside it hw4's:
+"""Times a training step of hw4 train's models in PyTorch on one GPU, and hw4's step beside it:
 
     python -m hw4.step --models small medium --hw4 ./hw4 --json steps.json     # or python3 python/hw4/step.py
 
-The same model, batch, context, AdamW (PyTorch's fused one) and clipping; float32 without TF32, and bf16 by autocast.
-CUDA events divide a step into forward with the loss, backward, and clipping with AdamW. hw4 runs as a process of its
-own before and after each of PyTorch's rows, so that neither has the cooler GPU: ratio is PyTorch's mean over the mean
+Both have the same model, batch, context, AdamW (PyTorch's fused one) and clipping; float32 without TF32, and bf16 by
+autocast. CUDA events divide a step into forward with the loss, backward, and clipping with AdamW. hw4 runs in its own
+process before and after each of PyTorch's rows, so that neither has a cooler GPU: ratio is PyTorch's mean over the mean
 of both runs.
 """
 import argparse
@@ -75,7 +75,7 @@ class Model(torch.nn.Module):
 
 
 def timed_steps(args, name, way, precision):
-    """Milliseconds of each phase of each step after the warm-up, and the memory that was in use at most, in GiB."""
+    """Milliseconds of each phase of each step after the warm-up, and the peak memory in GiB."""
     sizes = MODELS[name]
     torch.manual_seed(1)
     torch.cuda.reset_peak_memory_stats()
@@ -105,7 +105,7 @@ def timed_steps(args, name, way, precision):
 
 
 def hw4_steps(args, name):
-    """The same of hw4 bench step. Ends where hw4 does, which has said why."""
+    """The same for hw4 bench step. Exits where hw4 fails, which has printed the reason."""
     done = subprocess.run(
         [args.hw4, "bench", "step", "--device", "gpu", "--model", name, "--batch_size", str(args.batch), "--seq_len",
          str(args.context), "--warmup", str(args.warmup), "--repeats", str(args.repeats), "--quiet", "--output", "-"],

@@ -1,8 +1,8 @@
 """The PyTorch operators hw4::attention, hw4::forward, hw4::backward, hw4::decode and hw4::append, and hw4.attention,
-hw4.decode and hw4.append of tensors.
+hw4.decode and hw4.append for tensors.
 
-An eager call fills in one struct, which is kept for calls of the same shapes and strides, and passes it to libhw4: no
-host work depends on the size of the tensors. On a GPU nothing is launched but the kernels."""
+An eager call fills in one struct, which is cached for calls of the same shapes and strides, and passes it to libhw4: no
+host work depends on the size of the tensors. A GPU only runs the kernels."""
 
 import threading
 from typing import Optional, Tuple
@@ -53,7 +53,7 @@ def _require_same(tensors):
 
 
 class _Call:
-    """A call of certain shapes and strides, planned. Kept for the next one, which only brings other pointers."""
+    """A planned call for given shapes and strides. Cached for the next call, which only brings other pointers."""
     NAMES = {library.FORWARD: ("q", "k", "v", "o"), library.BACKWARD: ("q", "k", "v", "dq", "dk", "dv", "d_o", "o")}
 
     def __init__(self, operation, tensors, causal, contract, lse, statistics, scale, lengths, window, pages):
@@ -73,7 +73,7 @@ class _Call:
         self.needs = library.plan(self.call)
 
     def run(self, tensors, lse, statistics, check, lengths, pages):
-        """In the tensors' stream; the workspace is the caching allocator's."""
+        """Runs in the tensors' stream; the caching allocator provides the workspace."""
         call, needs, q = self.call, self.needs, tensors[0]
         # Allocate first: the allocation may run other Python code, which may come here too.
         size = max(needs.workspace_bytes, min(needs.most_workspace, _MOST_WORKSPACE), needs.check_bytes if check else 0)
@@ -100,7 +100,7 @@ class _Call:
 
 def _run(operation, tensors, causal, contract, lse, statistics, check=False, scale=0.0, lengths=None, window=0,
          pages=None):
-    """lse and statistics: where they are written or, under backward, read; None: not asked for. lengths, pages: int32."""
+    """lse and statistics: written, or in backward read; None: not asked for. lengths, pages: int32."""
     q = tensors[0]
     if q.is_cuda and q.device.index != torch.cuda.current_device():
         with torch.cuda.device(q.device):
@@ -135,7 +135,7 @@ _library.define("append(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cac
 
 
 def _output(q, columns=None):
-    """O has the layout of q, (B, N, H, d) under (B, H, N, d) too, unless it has another number of columns."""
+    """O has the layout of q, (B, N, H, d) also for (B, H, N, d), unless it has another number of columns."""
     if columns not in (None, q.shape[-1]):
         return q.new_empty((*q.shape[:-1], columns))
     return torch.empty_like(q) if q.stride(-1) == 1 else q.new_empty(q.shape)
@@ -170,7 +170,7 @@ def _decode_sizes(q, k, v, pages):
 
 
 def _int32(tensor, device):
-    """Numbers that int32 lacks become its largest or smallest, which are refused too."""
+    """Converts to int32; numbers out of its range become its largest or smallest, which are refused too."""
     if tensor.dtype != torch.int32:
         tensor = tensor.clamp(-2**31, 2**31 - 1)
     return tensor.to(device, torch.int32).contiguous()
@@ -353,8 +353,8 @@ def append(k, v, k_cache, v_cache, lengths, pages, rope, q, interleaved):
 
 
 class FlashAttention(torch.autograd.Function):
-    """Stanford CS336's form: FlashAttention.apply(q, k, v, is_causal) on (B, N, d). Saves q, k, v, O, the logsumexps
-    (B, N) and what the gradients are computed from."""
+    """Stanford CS336's interface: FlashAttention.apply(q, k, v, is_causal) on (B, N, d). Saves q, k, v, O, the
+    logsumexps (B, N) and the inputs of the gradients."""
 
     @staticmethod
     def forward(ctx, q, k, v, is_causal=False):
