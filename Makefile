@@ -1,14 +1,14 @@
-# `make help` lists the targets, and these settings:
+# `make help` lists the targets. These are the settings:
 #
 #   make V=1             the commands in full
-#   make ARCHS="80 90"   GPU code for these architectures (default: the GPU present; none: 90, and PTX of 80)
-#   make PTX_ARCH=75     PTX of this one, for the driver of any newer card (default: of the newest of ARCHS)
+#   make ARCHS="80 90"   GPU code for these architectures (default: the present GPU's; without one: 90, and PTX of 80)
+#   make PTX_ARCH=75     PTX of this architecture, for the driver of any newer card (default: the newest of ARCHS)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
-#   make CUDA=yes        with it, in make run and make test too where there is no GPU
-#   make MPI=yes         for several processes on one case (mpirun, srun); mpicc says where MPI is, MPICC=... names it
+#   make CUDA=yes        with the GPU engine, also in make run and make test where there is no GPU
+#   make MPI=yes         for several processes on one case (mpirun, srun); mpicc tells where MPI is, MPICC=... names it
 #   make CXX=clang++     another host compiler
-#   make PREFIX=~/.local install   where to
-#   make CXXFLAGS=-g     for a debugger; added after the project's own flags, which stay; LDFLAGS and NVCCFLAGS likewise
+#   make PREFIX=~/.local install   installs there
+#   make CXXFLAGS=-g     for a debugger; added to the project's own flags; LDFLAGS and NVCCFLAGS work in the same way
 #   make NVCCFLAGS=-lineinfo   for a profiler that shows the sources; the code stays the same, the files grow threefold
 
 SHELL := /bin/bash
@@ -21,7 +21,7 @@ BUILD ?= build
 BIN ?= .
 CXX := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 NVCC ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
-# Whether the user asks for GPU code, or for none.
+# Whether the user asks for GPU code, or for a build without it.
 ASKED := $(filter-out undefined,$(origin CUDA) $(origin ARCHS) $(origin PTX_ARCH))
 NO_CUDA_BECAUSE := $(if $(filter undefined,$(origin CUDA)),nvcc was not found,CUDA=no was given)
 CUDA ?= $(if $(NVCC),yes,no)
@@ -49,10 +49,10 @@ LEAKS ?= 0
 V ?=
 MACHINE := $(shell uname -m)
 
-# A recipe's command is one short line, unless V=1 asks for all of it.
+# Prints a short line for a recipe's command; V=1 prints the whole command.
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
-# For a make inside a recipe: all processors, unless the caller has said how many jobs.
+# For a make inside a recipe: all processors, unless the user has set the number of jobs.
 PROCESSORS := $(shell nproc)
 JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(PROCESSORS))
 
@@ -60,7 +60,7 @@ JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(PROCESSORS))
 # translation unit of both compilers.
 EXACT := -ffp-contract=off
 EXACT_DEVICE := -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
-# g++ 13 takes every function that returns a reference, and has a temporary among its arguments, for a dangling one.
+# g++ 13 reports any function as dangling that returns a reference and has a temporary among its arguments.
 FALSE_ALARMS := $(shell $(CXX) -Werror -Wdangling-reference -x c++ -E /dev/null > /dev/null 2>&1 && echo -Wno-dangling-reference)
 WARN := -Wall -Wextra -Wshadow -Wconversion $(FALSE_ALARMS) -Werror
 HARDEN := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fno-semantic-interposition
@@ -81,8 +81,8 @@ GENCODE_WGMMA :=
 GENCODE_F32 :=
 GENCODE_TILES :=
 
-# MPI is in one file, and in hw4 only where it is asked for; the tests have an hw4 of their own with it, where it is
-# found. The mpicc of Open MPI and that of MPICH are asked in different ways. Their headers are spared our warnings.
+# MPI is in one file, and in hw4 only on request; the tests have their own hw4 with MPI, where it is found. Open MPI's
+# mpicc and MPICH's have different options. Warnings are off for their headers.
 MPI ?= no
 ifeq ($(filter yes no,$(MPI)),)
 $(error MPI must be yes or no, got: $(MPI))
@@ -95,7 +95,7 @@ ifneq ($(MPI_FOUND),)
 mpi_says = $(shell $(MPICC) --showme:$(1) 2>/dev/null || $(MPICC) -$(1)_info 2>/dev/null | cut -d' ' -f2-)
 MPI_FLAGS := -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX $(patsubst -I%,-isystem %,$(filter -I% -D%,$(call mpi_says,compile)))
 MPI_LIBS := $(filter -l% -L%,$(call mpi_says,link))
-# The folders that the program looks in when it starts, in words that nvcc takes too.
+# The folders in which the program looks for libraries when it starts, in options that nvcc takes too.
 MPI_LIBS += $(patsubst -L%,-Xlinker -rpath -Xlinker %,$(filter -L%,$(MPI_LIBS)))
 else ifeq ($(MPI),yes)
 $(error MPI=yes needs $(MPICC), which was not found (Debian: openmpi-bin, libopenmpi-dev); MPICC=/path/to/mpicc names it)
@@ -108,12 +108,12 @@ ifeq ($(NVCC),)
 $(error CUDA=yes needs nvcc, which was not found; NVCC=/path/to/nvcc names it)
 endif
 ascending = $(shell printf '%s\n' $(1) | sort -nu)
-# Where no GPU says what it is: machine code for Hopper, whose kernels are of its own, and PTX from which the driver of
-# any card from compute capability 8.0 on makes its code when it first runs. Machine code for more cards takes minutes.
+# Without a GPU: machine code for Hopper, which has its own kernels, and PTX, which the driver of any card from compute
+# capability 8.0 on compiles when it first runs. Machine code for more cards takes minutes.
 USUAL_ARCH := 90
 USUAL_PTX := 80
 NVCC_ARCHS := $(or $(patsubst compute_%,%,$(filter compute_%,$(shell $(NVCC) --list-gpu-arch))),$(USUAL_PTX) $(USUAL_ARCH))
-# nvidia-smi says on standard output too what goes wrong.
+# nvidia-smi prints errors on standard output too.
 PRESENT_ARCHS := $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
     grep -Ex '[0-9]+\.[0-9]+'))
 KNOWN_ARCHS := $(filter $(NVCC_ARCHS),$(PRESENT_ARCHS))
@@ -135,29 +135,29 @@ endif
 ifeq ($(strip $(ARCHS)),)
 $(error ARCHS is empty: name the architectures to build for, ARCHS="80 90")
 endif
-# PTX, from which the driver of a card newer than that makes its code: by default of the newest.
+# The driver of a newer card compiles this PTX; the default is the newest architecture's.
 PTX_ARCH := $(or $(PTX_ARCH),$(lastword $(call ascending,$(ARCHS))))
 ARCHS_REMARK := $(if $(ARCHS_REMARK),$(ARCHS_REMARK): hw4 has code for compute capability $(ARCHS) and runs on any from \
     $(PTX_ARCH) on; make ARCHS="75 86" makes code for others.)
 comma := ,
 empty :=
-# For each architecture the one whose PTX its machine code is made from: by default itself.
+# For each architecture, the one whose PTX is compiled to its machine code: by default the same.
 itself = $(1)
 machine_code = $(foreach a,$(ARCHS),-gencode=arch=compute_$(call $(1),$(a)),code=sm_$(a))
 ptx_code = -gencode=arch=compute_$(1),code=compute_$(1)
 gencode = $(call machine_code,$(1)) $(call ptx_code,$(call $(1),$(PTX_ARCH)))
 GENCODE := $(call gencode,itself)
-# From 8.0 to 9.0 the kernels of f32 are one text, and so is the PTX that takes most of their time.
+# From 8.0 to 9.0 the kernels of f32 have the same source, and so the same PTX, which takes most of their time.
 same_ptx = $(if $(filter 86 87 88 89 90,$(1)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(1)),$(1))
 GENCODE_F32 := $(call gencode,same_ptx)
-# Its tiles need 8.0: PTX of an earlier one would be kernels without code.
+# Its tiles need 8.0: PTX of an earlier architecture would contain empty kernels.
 TILES_PTX := $(if $(filter 75,$(PTX_ARCH)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(PTX_ARCH)),$(call same_ptx,$(PTX_ARCH)))
 GENCODE_TILES := $(call machine_code,same_ptx) $(call ptx_code,$(TILES_PTX))
-# wgmma exists for compute capability 9.0 alone, and only under this name.
+# wgmma exists only for compute capability 9.0, under the name 90a.
 GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)code=sm_90a,$(GENCODE))
-# Device code is stored compressed, and unpacked when a kernel is first launched.
+# Device code is stored compressed; the first launch of a kernel unpacks it.
 COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=size)
-# nvcc splits what it passes on at commas, as the compiler does after -Wl.
+# nvcc splits the flags that it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(strip $(EXACT) $(HARDEN) -Wall -Wextra -Wshadow $(FALSE_ALARMS) -Werror))
 HW4_NVCCFLAGS = -std=c++17 $(LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
     -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS)$(patsubst %,$(comma)%,$(filter -U%,$(LEVEL))) \
@@ -166,9 +166,9 @@ NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_L
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
 endif
 
-# Where the user does not ask for GPU code, make run builds hw4 and seq with PARTS=attention, without what takes a third
-# of the time and t04 does not need; where no GPU is present, make run and make test build the CPU engine alone. These
-# programs are in folders of their own: $(BIN)/hw4 is always complete.
+# Unless the user asks for GPU code, make run builds hw4 and seq with PARTS=attention, without code that takes a third
+# of the time and that t04 does not need; where no GPU is present, make run and make test build the CPU engine alone.
+# These programs have their own folders: $(BIN)/hw4 is always complete.
 PARTS := all
 CPU_ONLY := $(if $(PRESENT_ARCHS)$(ASKED),,$(filter yes,$(CUDA)))
 HW4 := $(BIN)/hw4
@@ -178,7 +178,7 @@ TEST_BIN := $(if $(CPU_ONLY),$(BUILD)/cpu,$(BIN))
 TEST_PROGRAMS := $(if $(CPU_ONLY),CUDA=no BIN=$(TEST_BIN) programs,all)
 TEST_PLACES := --bin $(TEST_BIN) --build $(BUILD) $(if $(CPU_ONLY)$(filter no,$(CUDA)),--no-cuda)
 
-# ---- Files: a room each, and of the processors' kernels those of this machine's.
+# ---- Files: each component's folder; processors' kernels only for this machine's processor.
 COMMON := $(wildcard src/base/*.cpp src/problem/*.cpp src/io/*.cpp) $(if $(COVERAGE),tests/coverage_exit.cpp)
 CONTRACTS := $(wildcard src/contracts/*.cpp src/contracts/*/*.cpp)
 ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
@@ -192,8 +192,8 @@ RANKS := $(filter-out src/ranks/mpi.cpp src/ranks/without_mpi.cpp,$(wildcard src
 NO_GPU := src/gpu/absent.cpp src/bench/gpu/absent.cpp src/step/gpu/absent.cpp
 NO_COMMANDS := src/commands/absent.cpp
 NO_KERNELS := src/gpu/absent_kernels.cu
-# The code that works on every number is optimised in full, and linked first: of an inline function that several objects
-# have, the linker takes the first. The rest compiles in half the time.
+# Code that processes every number is fully optimised and linked first: where several objects define an inline function,
+# the linker takes the first. The other code compiles in half the time.
 HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
     $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
@@ -201,7 +201,7 @@ HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.
 COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(STEP) $(RANKS) \
     $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
-# Those that take longest to compile come first, so that none of them is the last to end.
+# The files that take longest to compile come first, so that none of them ends last.
 SPLIT_KEYS := $(patsubst %,src/gpu/f32/forward/split_%.cu,bf16 fp16 float)
 LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,f32/forward/drawn_tiles f32/forward/drawn_masked_tiles \
     f32/forward/drawn_window_tiles fixed/forward/wgmma_groups f32/forward/woven_tiles \
@@ -227,8 +227,7 @@ FUZZ_SOURCES := tests/fuzz/case_reader.cpp
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
-# Those with kernels for every card that f32 has some for, and those with no kernel at all; the others have kernels of
-# fixed.
+# Files with kernels for every card that f32 supports, and files without kernels; all others have kernels of fixed.
 F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) $(addprefix src/gpu/,convert.cu row_passes.cu) profile/my_kernel.cu \
     tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked drawn_window) \
@@ -251,7 +250,7 @@ else
 GPU_OBJECTS := $(call objects,$(NO_GPU))
 LINK_CU = $(LINK_CPP)
 endif
-# Of the objects of a program those that PARTS leaves, with what stands in for the others.
+# The program's objects that PARTS keeps, and the replacements for the others.
 LEFT_OUT := $(addprefix src/,bench/% step/% commands/bench% commands/train.cpp gpu/half/%) $(SPLIT_KEYS) \
     src/gpu/f32/forward/drawn_window_tiles.cu
 parts_of = $(if $(filter all,$(PARTS)),$(1),$(filter-out $(call objects,$(LEFT_OUT)),$(1)) $(call objects,$(NO_COMMANDS)))
@@ -262,10 +261,10 @@ HW4_OBJECTS := $(HW4_WITHOUT_RANKS) $(if $(filter yes,$(MPI)),$(WITH_MPI),$(call
 COMPILE_CPP = $(CXX) $(HW4_CXXFLAGS)
 LINK_CPP := $(CXX) $(HW4_LDFLAGS)
 PROGRAMS := $(HW4) $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
-# generate looks for the table beside itself.
+# generate looks for the table in its own folder.
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
-# Each of these has a make of its own, and two of them at once would compile the same files.
+# Each of these runs its own make; two at once would compile the same files.
 NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes soak-load \
     soak-slurm sanitize tsan coverage fuzz test-x86 test-arm
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
@@ -292,7 +291,7 @@ $(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI) $(BUILD)/setting/hw4_mpi
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
 
-# Beside the programs that the tests take, where these are not the usual ones.
+# Beside the tested programs, where these are not in the usual folder.
 LIBRARY_DIR := $(if $(filter-out .,$(BIN)),$(BIN),$(BUILD))
 LIBRARY_OBJECTS := $(call objects,$(LIBRARY_HOST) $(if $(filter yes,$(CUDA)),$(LIBRARY_CUDA),src/library/no_device.cpp))
 EXAMPLES := $(addprefix $(LIBRARY_DIR)/,example_c example_cpp)
@@ -309,7 +308,7 @@ $(LIBRARY_DIR)/libhw4.a: $(LIBRARY_OBJECTS) $(BUILD)/setting/$(LIBRARY_DIR)/libh
 	@mkdir -p $(@D)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
-# As a user compiles them: C with the archive and what hw4.pc names for it, C++ with the shared library.
+# Compiled as a user would: C with the archive and the libraries that hw4.pc names, C++ with the shared library.
 $(EXAMPLES): $(LIBRARY_DIR)/example_%: src/library/example.% include/hw4.h $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a
 	$(call say,CC,$@)
 	$(Q)$(if $(filter %_c,$@),$(CC) -std=c99 -pedantic,$(CXX) -std=c++17) -Wall -Wextra -Werror -Iinclude $< -o $@ \
@@ -336,7 +335,7 @@ $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	$(Q)$(LINK_CPP) $(filter %.o,$^) -o $@ $(LDLIBS)
 
 $(WITH_MPI): $(BUILD)/mpi-command
-# Private, since the flags would otherwise reach the prerequisites too.
+# Private, because the flags would otherwise reach the prerequisites too.
 $(WITH_MPI): private FILE_FLAGS := $(MPI_FLAGS)
 $(BUILD)/src/cpu/f32/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma
 $(BUILD)/src/cpu/f32/avx512.cpp.o: private FILE_FLAGS := -mavx512f
@@ -349,10 +348,10 @@ $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotpro
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
 $(BUILD)/src/step/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma -fno-math-errno
 $(BUILD)/src/step/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mfma -fno-math-errno
-# A root is an instruction, which becomes a vector of roots.
+# Without errno a square root is one instruction, which vectorizes.
 $(BUILD)/src/step/generic.cpp.o: private FILE_FLAGS := -fno-math-errno
-# Headers that most files include are compiled once for each level of optimisation; g++ takes them at that level alone. A
-# file names what it includes all the same: make lint compiles without them.
+# Common headers are precompiled for each optimisation level; g++ uses them only at the same level. Every file still
+# includes what it needs: make lint compiles without precompiled headers.
 STANDARD_HEADERS := algorithm array atomic chrono cmath condition_variable cstdint cstdio cstring functional map memory \
     mutex optional string thread utility vector
 define with_headers # NAME, LEVEL, HEADERS, SOURCES
@@ -369,40 +368,40 @@ $(BUILD)/headers/%.gch: Makefile $(BUILD)/cpp-command
 	$(Q)$(COMPILE_CPP) -x c++-header $(@:.gch=) -o $@
 $(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp \
     testcases/generate.cpp judge/compare.cpp src/ranks/without_mpi.cpp $(NO_GPU) $(NO_COMMANDS)))
-# The tests' own code would take longer to be optimised than it does to run, but in those that compute; what they test is
-# the programs' code.
+# The tests' own code would take longer to optimise than to run, except in tests that compute; the tested code is the
+# programs'.
 $(eval $(call with_headers,tests,$(if $(INSTRUMENT),-O1,-O0 -U_FORTIFY_SOURCE),gtest/gtest.h $(STANDARD_HEADERS),\
     $(filter-out $(BUSY_TESTS),$(UNIT_TESTS)) $(if $(filter no,$(OPTIMIZE_GPU_TESTS)),$(GPU_TESTS))))
 $(eval $(call with_headers,busy_tests,-O1,gtest/gtest.h $(STANDARD_HEADERS),$(BUSY_TESTS) \
     $(if $(filter no,$(OPTIMIZE_GPU_TESTS)),,$(GPU_TESTS))))
-# Kernel files are compiled by the test, as somebody would his own.
+# The test compiles kernel files as a user would.
 $(BUILD)/tests/unit/kernel_file_test.cpp.o: private FILE_FLAGS += -DHW4_HOST_COMPILER='"$(CXX)"'
 $(call objects,$(wildcard src/gpu/*/*/wgmma_*.cu)): private DEVICE_CODE := $(GENCODE_WGMMA)
 ifeq ($(CUDA),yes)
-# Half precision is compared by a bound, and has files of its own; its kernels write out which operations they mean.
+# Half precision is compared by a bound and has its own files; its kernels spell out which operations they mean.
 $(call objects,$(wildcard src/gpu/half/*.cu src/gpu/half/*/*.cu)): private EXACT_DEVICE :=
 $(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
-# Host code alone: no compiling for a GPU, of which nothing would come. GoogleTest's macros have an else of their own.
-# What it includes the host compiler writes down; nvcc would have it preprocess the file for that once more.
+# Host code alone: compiling it for a GPU would produce nothing. GoogleTest's macros contain an else. The host compiler
+# records the included files; nvcc would preprocess each file again for that.
 $(call objects,$(HOST_CU)): private DEVICE_CODE := -x c++ -Xcompiler -Wno-dangling-else
 $(call objects,$(HOST_CU)): private NOTE_INCLUDES = -Xcompiler -MMD,-MP,-MF,$(@:.o=.d)
 $(BUILD)/tests/gpu/kernel_file_test.cu.o: private NVCCFLAGS += -DHW4_MY_KERNEL='"$(BUILD)/my_kernel.so"'
 endif
 
 ifneq ($(COVERAGE),)
-# Threads count together, but not in the arithmetic, which would take ten times as long.
+# Threads count atomically, except in the arithmetic, which would take ten times as long.
 $(call objects,$(filter-out src/problem/domain.cpp $(CPU_KERNELS),$(HW4_HOST))): private FILE_FLAGS := -fprofile-update=atomic
 $(call objects,$(HW4_HOST)): private HEADER :=
 endif
 
-# What a build without them answers who asks for one.
+# The GPU kernels' names, for the answer of a build without them.
 GPU_KERNEL_LISTS := $(wildcard src/gpu/*/kernels.cu)
 GPU_KERNEL_NAMES := $(shell sed -n 's/^ *{"\([a-z0-9_]*\)",.*/\1/p' $(GPU_KERNEL_LISTS))
 $(BUILD)/src/commands/engine_choice.cpp.o: $(GPU_KERNEL_LISTS)
 $(BUILD)/src/commands/engine_choice.cpp.o: private FILE_FLAGS += -DHW4_GPU_KERNELS='"$(GPU_KERNEL_NAMES)"'
 
-# The course's cases, as hw4 bench --preset course and --shape t28 have them: {"t28", {4, 1, 16384, 64}}.
+# The course's cases for hw4 bench --preset course and --shape t28: {"t28", {4, 1, 16384, 64}}.
 COURSE_CASES := $(shell awk -F'\t' '/^t[0-9]/ { printf "{\"%s\",{%s,1,%s,%s}},", $$1, $$2, $$3, $$4 }' testcases/cases.tsv)
 $(BUILD)/src/bench/sweep.cpp.o: testcases/cases.tsv
 $(BUILD)/src/bench/sweep.cpp.o: private FILE_FLAGS += -DHW4_COURSE_CASES='$(COURSE_CASES)'
@@ -415,7 +414,7 @@ endef
 $(BUILD)/%.cpp.o: %.cpp Makefile $(BUILD)/cpp-command
 	$(COMPILE_HOST)
 
-# There is no CUDA in hw4.cu: g++ compiles it, and every build takes the same object.
+# hw4.cu contains no CUDA: g++ compiles it, and every build uses the same object.
 $(BUILD)/hw4.cu.o: private FILE_FLAGS := -x c++
 $(BUILD)/hw4.cu.o: hw4.cu Makefile $(BUILD)/cpp-command
 	$(COMPILE_HOST)
@@ -429,7 +428,7 @@ $(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/cu-command
 $(BUILD)/cu-command: private COMMANDS := $(COMPILE_CU) $(DEVICE_CODE); $(LINK_CU)
 endif
 
-# Each file changes when its command does: another compiler, other flags, other architectures.
+# Each file changes when its command does: with another compiler, other flags or other architectures.
 quoted = '$(subst ','\'',$(1))'
 .PHONY: force
 $(BUILD)/cpp-command: private COMMANDS := $(COMPILE_CPP); $(LINK_CPP)
@@ -463,24 +462,24 @@ test: | need-test
 
 .PHONY: tests
 tests: $(FUZZ_CORPUS) $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
-# Instrumented code cannot be loaded into a Python that is not.
+# A plain Python cannot load instrumented code.
 tests: $(if $(INSTRUMENT),,lib $(EXAMPLES))
 tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
 
-# What the fuzzer starts from; the unit tests run each file once.
+# The fuzzer starts from these files; the unit tests run each file once.
 $(FUZZ_CORPUS): tests/fuzz/make_corpus
 	$(call say,MAKE,$(@D))
 	$(Q)$(PYTHON) $<
 
-# Without the GPU engine in any build.
+# Without the GPU engine, in every build.
 $(BUILD)/unit_tests: $(TEST_OBJECTS) $(call objects,$(NO_GPU) $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
 
-# Loaded before the C library into whatever a test starts, so never sanitized itself; and never fortified (Ubuntu's g++
-# does so unasked), which would make pread an inline function of the headers.
+# Loaded before the C library into every program that a test starts, so it is never sanitized; and never fortified
+# (Ubuntu's g++ does that by default), which would make pread an inline function of the headers.
 $(BUILD)/fault_shim.so: tests/program/fault_shim.cpp Makefile
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
@@ -495,7 +494,7 @@ $(BUILD)/gpu_tests: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,$(GPU_TESTS) \
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
-# The contract's flags too, so that the kernel rounds as the contract does.
+# Also with the contract's flags, so that the kernel rounds as the contract does.
 ## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file; FILE=mine.cu for build/mine.so
 FILE := profile/my_kernel.cu
 MY_KERNEL := $(BUILD)/$(basename $(notdir $(FILE))).so
@@ -514,7 +513,7 @@ $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o $(BUILD)/s
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@
 
-# What is built already, into a folder that is not the report's.
+# Measures the existing build, into a folder other than the report's.
 MEASURE_BUILT = HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON) report/measure --again --data $(BUILD)/measured --only
 ## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
 .PHONY: bench-files
@@ -552,7 +551,7 @@ judge:
 	@$(MAKE) --no-print-directory $(JOBS) all
 	judge/judge --bin $(BIN) $(CASES)
 
-# Each step has make build what it measures, in the folders where the programs of report/ look for it.
+# Each step runs make for the programs that it measures, in the folders where the programs of report/ look for them.
 ## measure: measure again what report/measure --list names, into report/data (needs a GPU); MEASURE_ARGS="--only files" for some
 .PHONY: measure
 measure:
@@ -566,8 +565,8 @@ soak: soak-differential soak-kernels soak-faults soak-sizes soak-load soak-slurm
 soak-differential: $(BUILD)/differential
 	$(BUILD)/differential --seconds $(SOAK_SECONDS)
 
-# Crashes and what the fuzzer learns stay in build/fuzz. The largest allocation that the reader may ask for at a time is
-# far below what a header can claim.
+# Crashes and new corpus files stay in build/fuzz. The limit on one allocation is far below the sizes that a header can
+# claim.
 ## fuzz: the fuzzer of the case reader, for FUZZ_SECONDS=60 (needs clang with libFuzzer)
 .PHONY: fuzz
 fuzz: $(FUZZ_CORPUS)
@@ -583,7 +582,7 @@ fuzz: $(FUZZ_CORPUS)
 $(BUILD)/case_reader: $(call objects,$(FUZZ_SOURCES)) $(TEST_OBJECTS)
 	$(COMPILE_CPP) -fsanitize=fuzzer $^ -o $@ $(LDLIBS)
 
-# What make test leaves out of these tests because it takes minutes. Each prints what it counted.
+# The parts of these tests that make test omits because they take minutes. Each test prints its counts.
 SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(TEST_BIN) HW4_BUILD=$(BUILD) $(PYTHON)
 ## soak-kernels: the unit and GPU tests with all of their cases, of which make test computes some
 ## soak-faults: every way of running hw4 and seq with every call failing in turn, CUDA's too; a large file in little memory
@@ -609,17 +608,17 @@ built-tests: | $(if $(filter soak soak-slurm,$(MAKECMDGOALS)),need-slurm)
 soak-slurm:
 	$(SOAK_TESTS) tests/program/slurm_test.py -v
 
-# Where programs are instrumented, tests take many times as long.
+# Instrumented tests take many times as long.
 SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200
 
-# Mistakes that somebody could make, all in one build, and for each the test that must fail (tests/mutants/list.txt).
+# Possible mistakes, all in one build, and for each the test that must fail (tests/mutants/list.txt).
 MUTANT_ARGS ?=
 ## mutants: whether the tests notice more than a hundred mistakes, one at a time; MUTANT_ARGS=hw4.cu for some
 .PHONY: mutants
 mutants: | need-test
 	$(PYTHON) tests/mutants/run $(MUTANT_ARGS)
 
-# LEAKS=1 looks for leaks too; off by default, since that takes seconds for each of hundreds of processes.
+# LEAKS=1 also looks for leaks; off by default, because that takes seconds for each of hundreds of processes.
 ## sanitize: the tests that need no GPU, under AddressSanitizer and UndefinedBehaviorSanitizer
 .PHONY: sanitize
 sanitize: | need-test
@@ -628,16 +627,16 @@ sanitize: | need-test
 	ASAN_OPTIONS=detect_leaks=$(LEAKS) $(SLOW_TESTS) --bin build/sanitize/bin --build build/sanitize --no-cuda \
 	    --quick $(TEST_ARGS)
 
-# The tests of what differs between processors, less those that take seconds: an emulator takes ten times as long. qemu
-# has neither AVX-512 nor AMX.
+# The tests of processor-specific code, without those that take seconds: an emulator is ten times as slow. qemu has
+# neither AVX-512 nor AMX.
 PROCESSOR_x86 := x86_64
 PROCESSOR_arm := aarch64
 PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Types/*-Backward.AddsEvery*:Exp2.Every*:*APowerOfTwoOrASign*:Cpu/Each*OnRandom*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*OnEveryKind*:Cpu/Each*OnOdd*:Cpu/Each*OnMixed*:Cpu/Each*AnyLength*
 PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*ALong*:Cpu/Each*Number*:Cpu/Each*Rounds*:Cpu/Each*SomeOf*:Cpu/CpuRun.*Cut*
-# The processor where it is not this machine's. Its C library and zlib are in the places of Debian's packages for it; its
-# C++ library need not be.
+# The processor where it is not this machine's. Its C library and zlib are in the folders of Debian's packages; its C++
+# library may be elsewhere.
 OTHER = $(filter-out $(MACHINE),$(PROCESSOR_$*))
 FOR_OTHER = CXX=$(OTHER)-linux-gnu-g++ MACHINE=$(OTHER) CUDA=no MPI=no BUILD=build/$(OTHER) BIN=build/$(OTHER)/bin \
     LDFLAGS="$(LDFLAGS) -static-libstdc++ -static-libgcc"
@@ -652,11 +651,11 @@ test-x86 test-arm: test-%: | need-test-%
 unit-tests: $(BUILD)/unit_tests
 	@:
 
-# What has threads of its own. The arithmetic, in one thread and twenty times as slow here, is `make sanitize`'s.
+# Code with threads. The arithmetic, in one thread and twenty times as slow here, is left to `make sanitize`.
 TSAN_UNIT_TESTS := BenchOnCpu*:CaseFile*:CaseValues*:*CpuRun*:Crew*:*EachKernel.DoesNot*:ExactRows*:InPieces*:Interrupt*
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):SilentPipe*:Staging*:Timeline*
-# A signal ends the program without joining its threads, which is no leak.
+# A signal ends the program without joining its threads, which is not a leak.
 ## tsan: the tests of all that has threads on the CPU, bench too, and of the command line, under ThreadSanitizer
 .PHONY: tsan
 tsan: | need-test
@@ -664,8 +663,8 @@ tsan: | need-test
 	TSAN_OPTIONS="halt_on_error=1 report_thread_leaks=0" $(SLOW_TESTS) --bin build/tsan/bin --build build/tsan \
 	    --no-cuda --filter '$(TSAN_UNIT_TESTS)' unit_tests cli_test fault_test small_cases $(TEST_ARGS)
 
-# The files for the counts are made first, since some tests run the programs as a user who may not make any. Where
-# faults keep a program from writing its counts, it says so in build/coverage/lost and not among its messages.
+# The count files are created first, because some tests run the programs as a user who may not create any. Where a fault
+# keeps a program from writing its counts, it says so in build/coverage/lost, not among its messages.
 COVERAGE_STEPS := unit_tests cli_test fault_test fault_matrix_test differential_test judge_test small_cases
 ## coverage: which lines of the host code the tests run that need no GPU; COVERAGE_ARGS=--uncovered names the others
 .PHONY: coverage
@@ -694,7 +693,7 @@ format:
 format-check:
 	clang-format --dry-run -Werror $(STYLED)
 
-# Not under the names that the build has: there is another seq and another compare on most machines.
+# Installed names differ from the build's: most machines have another seq and another compare.
 INSTALLED := hw4 hw4-seq hw4-compare
 BUILT_hw4 := $(HW4)
 BUILT_hw4-seq := $(BIN)/seq
@@ -728,7 +727,7 @@ uninstall:
 	    $(call quoted,$(INCLUDE)/hw4.h) $(call quoted,$(MAN3)/hw4.3)
 
 VERSION := $(shell sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)
-# From what the program itself says.
+# Generated from the program's own help.
 SAY_HELP_hw4-bench := $(BUILT_hw4) bench --help
 SAY_HELP_hw4-train := $(BUILT_hw4) train --help
 $(foreach name,$(INSTALLED),$(eval SAY_HELP_$(name) := $(BUILT_$(name)) --help))
@@ -740,7 +739,7 @@ $(PAGES:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/ver
 	$(call say,MAN,$@)
 	$(Q)$(SAY_HELP_$*) | src/install/man_page $* "$(VERSION)" > $@
 STATIC_LIBS := $(if $(filter yes,$(CUDA)),-L$(patsubst %/bin/nvcc,%/lib64,$(NVCC)) -lcudart_static -lrt )-lstdc++ -lpthread -ldl -lm
-# The header says all of it.
+# Generated from the header.
 $(BUILD)/man/hw4.3: include/hw4.h src/base/version.h
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
@@ -758,14 +757,14 @@ $(BUILD)/hw4.pc: src/base/version.h force
 clean:
 	rm -rf build hw4 seq testcases/generate judge/compare
 
-# What is about the GPU says in one line that there is none, before anything is compiled.
+# Targets that need a GPU say in one line that there is none, before anything is compiled.
 .PHONY: need-cuda need-gpu
 need-cuda:
 	$(if $(filter yes,$(CUDA)),,$(error make $(firstword $(MAKECMDGOALS)) needs CUDA: $(NO_CUDA_BECAUSE)))@:
 need-gpu: need-cuda
 	$(if $(PRESENT_ARCHS),,$(error make $(firstword $(MAKECMDGOALS)) needs a GPU: nvidia-smi finds none))@:
 
-# What the commands need and the machine lacks is installed through apt when that is allowed, or named.
+# Missing dependencies of a target are installed by apt where that is allowed, or named.
 NEEDS := $(addprefix need-,run test slurm test-x86 test-arm)
 .PHONY: $(NEEDS)
 $(NEEDS): need-%:
