@@ -283,7 +283,7 @@ $(HW4): $(HW4_OBJECTS) $(BUILD)/setting/$(HW4)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(if $(filter yes,$(MPI)),$(MPI_LIBS))
 
-## hw4-mpi: build build/hw4_mpi, hw4 with MPI whatever MPI= says, which the tests and make measure start with mpirun
+## hw4-mpi: build build/hw4_mpi, hw4 with MPI for any value of MPI=, which the tests and make measure start with mpirun
 .PHONY: hw4-mpi
 hw4-mpi: $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 	$(if $(MPI_FOUND),,$(error make hw4-mpi needs $(MPICC), which was not found (Debian: openmpi-bin, libopenmpi-dev)))@:
@@ -540,7 +540,7 @@ profile: | need-gpu
 report:
 	PYTHON="$(PYTHON)" report/with-matplotlib report/build
 
-## report-check: fail when what is committed is not what report/data gives
+## report-check: fail when the committed pages and figures are not what report/data gives
 .PHONY: report-check
 report-check:
 	PYTHON="$(PYTHON)" report/with-matplotlib --or-without report/build --check
@@ -552,13 +552,13 @@ judge:
 	judge/judge --bin $(BIN) $(CASES)
 
 # Each step runs make for the programs that it measures, in the folders where the programs of report/ look for them.
-## measure: measure again what report/measure --list names, into report/data (needs a GPU); MEASURE_ARGS="--only files" for some
+## measure: measure the files of report/measure --list again, into report/data (needs a GPU); MEASURE_ARGS="--only files" for some
 .PHONY: measure
 measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-## soak: all that takes long: soak-differential, soak-kernels, soak-faults, soak-sizes, soak-load, soak-slurm
+## soak: all long tests: soak-differential, soak-kernels, soak-faults, soak-sizes, soak-load, soak-slurm
 ## soak-differential: every kernel of this machine against the references on random cases, for SOAK_SECONDS=600
 .PHONY: soak soak-differential
 soak: soak-differential soak-kernels soak-faults soak-sizes soak-load soak-slurm
@@ -584,11 +584,11 @@ $(BUILD)/case_reader: $(call objects,$(FUZZ_SOURCES)) $(TEST_OBJECTS)
 
 # The parts of these tests that make test omits because they take minutes. Each test prints its counts.
 SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(TEST_BIN) HW4_BUILD=$(BUILD) $(PYTHON)
-## soak-kernels: the unit and GPU tests with all of their cases, of which make test computes some
+## soak-kernels: the unit and GPU tests with all of their cases; make test computes some
 ## soak-faults: every way of running hw4 and seq with every call failing in turn, CUDA's too; a large file in little memory
 ## soak-sizes: cases of more than 4 GiB, of more than 2^31 numbers and of 262144 tokens
 ## soak-load: sixteen runs at once, again and again; the GPU's too where there is one
-## soak-slurm: hw4 as tasks of a Slurm that it starts for itself; installs slurm-wlm and Open MPI where it may
+## soak-slurm: hw4 as tasks of a Slurm that the test starts; installs slurm-wlm and Open MPI where it may
 .PHONY: soak-kernels soak-faults soak-sizes soak-load soak-slurm
 soak-kernels soak-faults soak-sizes soak-load soak-slurm: | built-tests
 .PHONY: built-tests
@@ -656,7 +656,7 @@ TSAN_UNIT_TESTS := BenchOnCpu*:CaseFile*:CaseValues*:*CpuRun*:Crew*:*EachKernel.
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*
 TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):SilentPipe*:Staging*:Timeline*
 # A signal ends the program without joining its threads, which is not a leak.
-## tsan: the tests of all that has threads on the CPU, bench too, and of the command line, under ThreadSanitizer
+## tsan: the tests of CPU code with threads, bench included, and of the command line, under ThreadSanitizer
 .PHONY: tsan
 tsan: | need-test
 	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/tsan BIN=build/tsan/bin CUDA=no SANITIZE=thread all tests
@@ -666,7 +666,7 @@ tsan: | need-test
 # The count files are created first, because some tests run the programs as a user who may not create any. Where a fault
 # keeps a program from writing its counts, it says so in build/coverage/lost, not among its messages.
 COVERAGE_STEPS := unit_tests cli_test fault_test fault_matrix_test differential_test judge_test small_cases
-## coverage: which lines of the host code the tests run that need no GPU; COVERAGE_ARGS=--uncovered names the others
+## coverage: the lines of host code that tests without a GPU run; COVERAGE_ARGS=--uncovered names the others
 .PHONY: coverage
 coverage: | need-test
 	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/coverage BIN=build/coverage/bin CUDA=no COVERAGE=1 all tests
@@ -675,7 +675,7 @@ coverage: | need-test
 	    --no-cuda --quick $(COVERAGE_STEPS)
 	tests/coverage --build build/coverage --gcov $(GCOV) $(COVERAGE_ARGS)
 
-## gpu-check: compute-sanitizer's four tools over the GPU tests that are there for them (needs a GPU)
+## gpu-check: compute-sanitizer's four tools over their GPU tests (needs a GPU)
 .PHONY: gpu-check
 gpu-check: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all tests

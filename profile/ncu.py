@@ -139,7 +139,7 @@ def pair(measured, table, cells):
     """The n-th launch that ncu saw belongs to the n-th cell that ran, if the counts agree; otherwise raises."""
     rows = [row for row in rows_of(table) if not any(name in (row.text("Kernel Name") or "") for name in PASSES_BESIDE)]
     if len(rows) != len(measured):
-        raise Failed(f"ncu profiled {len(rows)} launches, hw4 bench made {len(measured)}: no telling which is which",
+        raise Failed(f"ncu profiled {len(rows)} launches, hw4 bench made {len(measured)}: they cannot be matched",
                      INTERNAL)
     if not rows:
         raise Failed(cells[0]["reason"] or "no kernel was launched", INTERNAL)

@@ -244,7 +244,7 @@ def check_bytes(case, output, who):
     expectations = read_expectations(table_beside(CASE_TABLE))
     expected = expectations.of(case, expectations.contracts[0])
     if expected and crc32_of(str(output)) != expected.crc32:
-        raise Failed(f"{case.name}: {who}: the output has not the CRC-32 of the table")
+        raise Failed(f"{case.name}: {who}: the output does not have the CRC-32 of the table")
 
 
 def there_and_back(names, turn):

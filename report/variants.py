@@ -96,7 +96,7 @@ def edited(edits):
     for (file, old), new in edits.items():
         text = texts.setdefault(file, (ROOT / file).read_text(encoding="utf-8"))
         if text.count(old) != 1:
-            raise Failed(f"{file}: '{old.strip()}' stands there {text.count(old)} times, not once")
+            raise Failed(f"{file}: '{old.strip()}' occurs {text.count(old)} times, not once")
         texts[file] = text.replace(old, new)
     return texts
 

@@ -281,7 +281,7 @@ def figure_of(cells, machine, args):
 def parse(argv):
     parser = argparse.ArgumentParser(prog="python -m hw4.plot", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", metavar="FILE.json", help="lines of several carry the files' names")
+    parser.add_argument("files", nargs="+", metavar="FILE.json", help="with several files, lines have the files' names")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a name that ends in .svg or .png")
     parser.add_argument("--x", choices=SIZES, help="default: the size that has most values")
     parser.add_argument("--y", nargs="+", choices=("time", "rate", "memory", "before", "ratio"),
@@ -313,7 +313,7 @@ def cells_asked_for(args):
                 cells.append(cell)
     cells = merged(cells)
     if not cells:
-        raise Refused("no cell is as --where asks" if args.where else "no cells")
+        raise Refused("no cell matches --where" if args.where else "no cells")
     impls = list(dict.fromkeys(cell.impl for cell in cells))
     if args.relative_to and args.relative_to not in impls:
         raise Refused(f"--relative-to '{args.relative_to}': need one of {', '.join(impls)}")

@@ -171,7 +171,7 @@ class _Page:
         except TypeError as error:
             raise Wrong(f"require: {words}: a text and a number") from error
         if not holds:
-            raise Wrong(f"require: {words} does not hold: {left!r} and {right!r}. What is said there has to change")
+            raise Wrong(f"require: {words} does not hold: {left!r} and {right!r}. The text there must change")
         return ""
 
     def operand(self, word):

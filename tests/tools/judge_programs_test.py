@@ -130,7 +130,7 @@ class ProgramsFromElsewhere(Workplace):
     def test_options_that_would_not_be_heard_are_refused(self):
         done = self.run_judge("--device", "cpu", "a1", hw4="mark('ran')")
         self.assertEqual((done.returncode, done.stdout, self.marks()), (2, "", []))
-        self.assertIn("is told its input and output alone; --device only reaches the hw4 in --bin\n", done.stderr)
+        self.assertIn("gets its input and output alone; --device only reaches the hw4 in --bin\n", done.stderr)
 
     def test_however_much_it_says_only_the_end_is_kept(self):
         talk = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"  # not of pipes

@@ -91,7 +91,7 @@ class Cells(unittest.TestCase):
                                            for removal in ablation.removals)):
             for file, text in variants.edited(edits).items():
                 self.assertNotEqual(text, (ROOT / file).read_text())
-        with self.assertRaisesRegex(Failed, "stands there 0 times, not once"):
+        with self.assertRaisesRegex(Failed, "occurs 0 times, not once"):
             variants.edited({("Makefile", "no such text"): ""})
 
     def test_shapes(self):
@@ -203,7 +203,7 @@ class OnTheCpu(Workplace):
                          [["context", "plain", "hw4"], ["context", "plain", "hw4", "1 stream", "linear copies"]])
         self.assertIn("traceEvents", json.loads((self.dir / "e03_streams2.trace.json").read_text()))
         with mock.patch.object(runners, "crc32_of", lambda path: "00000000"), \
-                self.assertRaisesRegex(Failed, "the output has not the CRC-32 of the table"):
+                self.assertRaisesRegex(Failed, "the output does not have the CRC-32 of the table"):
             self.measured("files", **small)
 
     def test_sweep_and_cpu(self):
