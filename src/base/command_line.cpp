@@ -9,16 +9,16 @@
 namespace hw4 {
 namespace {
 
-constexpr int kLong = 256; // codes of long options begin here, so that a letter is told from them
+constexpr int kLong = 256; // codes of long options begin here, above all letters
 
-// The option that getopt_long() has just refused: a letter, which may be one of several in a word that is not passed
-// yet, or else the word before, a long option. It leaves the letter or the code in optopt, 0 for an unknown long one.
+// The option that getopt_long() has just refused: a letter, perhaps one of several in the current word, or the previous
+// word, a long option. getopt_long() leaves the letter or the code in optopt, 0 for an unknown long option.
 std::string refused_option(char** argv) {
     if (optopt > 0 && optopt < kLong) return {'-', static_cast<char>(optopt)};
     return argv[optind - 1];
 }
 
-// Why getopt_long(), whose letters begin with ':', has just returned `code`, ':' or '?'.
+// The reason why getopt_long(), with letters that begin with ':', has just returned `code`, ':' or '?'.
 std::string why_refused(int code, char** argv, const option* options) {
     const std::string given = refused_option(argv);
     if (code == ':') return "option '" + given + "' needs a value";
@@ -53,7 +53,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
                     void (*refuse)(const std::string& what)) {
-    constexpr int kFirst = kLong; // codes of the list; then those of every command
+    constexpr int kFirst = kLong; // codes of the list; common options follow
     const int help = kFirst + static_cast<int>(list.size());
     std::deque<std::string> dashed;
     std::vector<option> options;
@@ -69,7 +69,7 @@ Action take_options(int argc, char** argv, const std::vector<CommandOption>& lis
         options.end(),
         {{"help", no_argument, nullptr, help}, {"version", no_argument, nullptr, help + 1}, {nullptr, 0, nullptr, 0}});
     opterr = 0; // one line of our own instead of getopt's
-    optind = 0; // start over, also when a test parses twice
+    optind = 0; // start again, also when a test parses twice
     // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
     for (int code = 0; (code = getopt_long(argc, argv, ":hV", options.data(), nullptr)) != -1;) {
         if (code == 'h' || code == help) return Action::help;

@@ -1,5 +1,4 @@
-// The way through a command line: options, what is done with their values, and what is said of words that are not
-// known.
+// Parses a command line: options, the handling of their values, and the messages about unknown words.
 #pragma once
 
 #include <getopt.h>
@@ -13,33 +12,33 @@ namespace hw4 {
 
 // Throws Error (usage).
 [[noreturn]] void usage_error(const std::string& what);
-// While take_options() takes the value of an option: it is refused as all that is wrong in that command line.
+// Refuses the value of an option while take_options() takes it, like any other error of the command line.
 [[noreturn]] void refuse_value(const std::string& option, const std::string& text, const std::string& need);
 
 enum class Action { run, help, version, list_kernels };
 
-// An option of a command: its name (with - for _ too), whether it has a value, as getopt_long() says it, and what is
-// done with the value.
+// An option of a command: its name (with - for _ too), whether it has a value, in getopt_long()'s terms, and the
+// function that takes the value.
 struct CommandOption {
     std::string name;
     int has_value;
     std::function<void(const char* value)> take;
-    std::function<bool()> take_none = {}; // where the value is missing; false, or empty: that is wrong usage
+    std::function<bool()> take_none = {}; // for a missing value; false, or empty: wrong usage
 };
 
 inline CommandOption flag(const char* name, bool& set) {
     return {name, no_argument, [&set](const char*) { set = true; }};
 }
 
-// Takes the options of the list, and --help and --version, which come back at once: what follows them is not looked at.
-// Leaves optind at the first word that is no option. `refuse` throws Error (usage).
+// Takes the options of the list, and --help and --version, which return at once: later words are not parsed. Leaves
+// optind at the first word that is not an option. `refuse` throws Error (usage).
 Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
                     void (*refuse)(const std::string& what) = usage_error);
 
-// What stands between the separators; empty words too.
+// Splits text at the separators; keeps empty words.
 std::vector<std::string> split(const std::string& text, char separator);
 
-// How many letters to insert, delete, replace or swap with their neighbour turn one word into the other.
+// The number of letters to insert, delete, replace or swap with their neighbour to turn one word into the other.
 inline size_t edit_distance(const std::string& a, const std::string& b) {
     // steps[i][j]: between the first i letters of a and the first j of b
     std::vector<std::vector<size_t>> steps(a.size() + 1, std::vector<size_t>(b.size() + 1));
@@ -57,14 +56,14 @@ inline size_t edit_distance(const std::string& a, const std::string& b) {
     return steps[a.size()][b.size()];
 }
 
-// " (did you mean NAME?)", of the first of the closest names; empty where more than a third of the letters differ.
+// " (did you mean NAME?)", for the first of the closest names; empty where more than a third of the letters differ.
 inline std::string did_you_mean(const std::string& word, const std::vector<std::string>& names,
                                 const std::string& prefix = "") {
     std::string closest;
     size_t least = word.size();
     for (const std::string& name : names) {
         const size_t most = std::max(word.size(), name.size()) / 3;
-        if (word.size() > name.size() + most) continue; // so that a very long word takes no memory
+        if (word.size() > name.size() + most) continue; // a very long word must not take memory
         const size_t distance = edit_distance(word, name);
         if (distance > most || distance >= least) continue;
         closest = name;

@@ -1,4 +1,4 @@
-// How a run fails: one line for the user and one of the exit codes that --help lists.
+// The failure of a run: one line for the user and one of the exit codes that --help lists.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 
 namespace hw4 {
 
-// Names from outside are bytes. Most are UTF-8, but none has to be.
+// External names are bytes. Most are UTF-8, but none has to be.
 struct Utf8Character {
-    char32_t code; // or a byte that begins none
+    char32_t code; // or a byte that does not begin a character
     size_t size;   // in bytes
     bool valid;
 };
 
-// What is at this place of the text: a character, or where none begins one byte. As strict as the standard: the
-// shortest form, no surrogates, nothing above U+10FFFF.
+// Decodes the text at this place: a character, or a single byte where no character begins. As strict as the standard:
+// the shortest form, no surrogates, nothing above U+10FFFF.
 inline Utf8Character utf8_at(const std::string& text, size_t at) {
     const auto byte = [&](size_t place) -> char32_t {
-        return place < text.size() ? static_cast<unsigned char>(text[place]) : 0; // which continues nothing
+        return place < text.size() ? static_cast<unsigned char>(text[place]) : 0; // 0 does not continue a character
     };
-    constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000}; // in so many bytes
+    constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000}; // least code by the number of bytes
     const char32_t first = byte(at);
     if (first < 0x80) return {first, 1, true};
     const size_t size = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
@@ -51,8 +51,8 @@ enum class ExitCode : int {
     io_error = 74,
 };
 
-// Control characters, in their 8-bit form too; line and paragraph separators; embeddings, overrides and isolates, which
-// turn the direction of text.
+// Control characters, also in their 8-bit form; line and paragraph separators; embeddings, overrides and isolates,
+// which change the direction of text.
 inline bool steers_terminals(const Utf8Character& character) {
     const char32_t code = character.code;
     return !character.valid || code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x2028 && code <= 0x202e) ||
@@ -70,8 +70,8 @@ inline std::string as_numbers(const std::string& bytes) {
     return numbers;
 }
 
-// The same text in one line, whatever names from outside are in it: what could break the line or steer the user's
-// terminal, and what is no text at all, becomes \x0a and the like, byte by byte.
+// The same text in one line, for any external names: characters that could break the line or control the user's
+// terminal, and bytes that are not text, become \x0a and the like, byte by byte.
 inline std::string one_line(const std::string& text) {
     std::string line;
     for (size_t at = 0; at < text.size();) {
@@ -94,7 +94,7 @@ private:
 
 // "what: No such file or directory", for a failed system call.
 inline std::string with_errno(const std::string& what) {
-    std::array<char, 128> text{}; // of its own: strerror()'s is shared by all threads
+    std::array<char, 128> text{}; // strerror() shares its buffer among threads
     return what + ": " + ::strerror_r(errno, text.data(), text.size());
 }
 

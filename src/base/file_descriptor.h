@@ -18,7 +18,7 @@ public:
         std::swap(fd_, other.fd_);
         return *this;
     }
-    // Errors of close() matter only for written files, which close themselves with close_checked().
+    // Errors of close() matter only for written files, whose owner closes them with close_checked().
     ~FileDescriptor() {
         if (fd_ >= 0) ::close(fd_);
     }
@@ -26,7 +26,7 @@ public:
     int get() const { return fd_; }
     bool valid() const { return fd_ >= 0; }
     int release() { return std::exchange(fd_, -1); }
-    // close()'s own result; the descriptor is gone either way.
+    // Returns close()'s result; the descriptor is closed either way.
     int close_checked() { return ::close(release()); }
 
 private:

@@ -1,6 +1,6 @@
-// A float's bits and back, for host and device code. Floats of 16 bits: their bits, and what a float32 becomes when it
-// is stored in one, rounded to nearest even, as the hardware does. bf16 has the exponents of float32 and 8 bits of
-// significand; fp16 has 11 bits and ends at 65504, with denormals below 2^-14 in units of 2^-24.
+// A float's bits and back, for host and device code. 16-bit floats: their bits, and the conversion from float32,
+// rounded to nearest even, as in hardware. bf16 has the exponents of float32 and 8 bits of significand; fp16 has 11
+// bits and ends at 65504, with denormals below 2^-14 in units of 2^-24.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ constexpr float kFp16Overflow = 65520.0f;
 
 HW4_INLINE uint16_t bf16_bits(float x) {
     const uint32_t bits = bits_of(x);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u); // NaN, which stays one
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u); // NaN stays NaN
     return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
@@ -54,7 +54,7 @@ HW4_INLINE uint16_t fp16_bits(float x) {
     if (magnitude > 0x7f800000u) return with_sign(0x7e00u); // NaN
     if (magnitude >= kOverflow) return with_sign(0x7c00u);
     if (magnitude >= kLeastNormal) return with_sign((magnitude - kBias + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
-    // From 1/2 on floats lie 2^-24 apart: the addition rounds.
+    // From 1/2 on floats are 2^-24 apart: the addition rounds.
     return with_sign(bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f));
 }
 
@@ -62,7 +62,7 @@ HW4_INLINE float fp16_value(uint16_t bits) {
     const uint32_t sign = (bits & 0x8000u) << 16;
     const uint32_t magnitude = (bits & 0x7fffu) << 13;
     if (magnitude >= 0x7c00u << 13) return float_of(sign | 0x7f800000u | magnitude); // infinity, NaN
-    return float_of(sign | bits_of(float_of(magnitude) * 0x1p112f));                 // exact, also of denormals
+    return float_of(sign | bits_of(float_of(magnitude) * 0x1p112f));                 // exact, also for denormals
 }
 
 HW4_INLINE float rounded_to_bf16(float x) { return bf16_value(bf16_bits(x)); }

@@ -1,4 +1,4 @@
-// How much memory this process has had.
+// The peak memory of this process.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace hw4 {
 
-// The most that was in use at once, in bytes; 0 where the system does not say. Not getrusage(), whose ru_maxrss starts
-// with what the parent had.
+// The peak in bytes; 0 where the system does not report it. Not getrusage(), whose ru_maxrss starts with the parent's
+// value.
 inline size_t host_peak_bytes() {
     std::ifstream status("/proc/self/status");
     for (std::string word; status >> word;) {

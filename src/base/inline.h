@@ -1,5 +1,5 @@
-// HW4_INLINE before a function that host and device code share. Always inlined, so that a translation unit built for a
-// wider vector unit can never lend its copy of the function to one that must run without it.
+// HW4_INLINE marks a function that host and device code share. It is always inlined, so that the linker can never use a
+// copy from a translation unit built for a wider vector unit in one that must run without it.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -10,30 +10,29 @@
 
 namespace hw4 {
 
-// Blocks SIGINT, SIGTERM and SIGHUP for the whole process and waits for them in a thread of its own, so
-// that what a handler may not do (locks, strings) is allowed here and nothing lives at namespace scope.
-// Construct it before any other thread starts.
+// Blocks SIGINT, SIGTERM and SIGHUP for the whole process and waits for them in its own thread, so that it may use
+// locks and strings, unlike a handler, and needs no globals. Construct it before any other thread starts.
 class InterruptGuard {
 public:
-    // With a word on standard error where `program` is to say one.
+    // Prints a message on standard error in the name of `program`, if given.
     explicit InterruptGuard(const char* program = nullptr);
     ~InterruptGuard();
     InterruptGuard(const InterruptGuard&) = delete;
     InterruptGuard& operator=(const InterruptGuard&) = delete;
 
     // Runs `create`, which returns whether it has created the file; if so, a signal removes the file from then on. No
-    // signal is acted on in between. Nothing here may fail once the file is there, so its path is stored first.
+    // signal is handled in between. The path is stored first, because nothing may fail once the file exists.
     template <class Create>
     bool guard(const std::string& path, const Create& create) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        const auto kept = paths_.insert(path); // a file of that name may be guarded already
+        const auto kept = paths_.insert(path); // may already guard a file of that name
         if (create()) return true;
         forget(kept);
         return false;
     }
 
-    // Runs `settle`, which returns whether it has renamed or removed the guarded file; if so, a signal no longer
-    // removes that path.
+    // Runs `settle`, which returns whether it has renamed or removed the guarded file; if so, signals no longer remove
+    // that path.
     template <class Settle>
     bool release(const std::string& path, const Settle& settle) {
         const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,4 +1,4 @@
-// JSON: text, numbers and objects to be written.
+// Writes JSON: text, numbers and objects.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +6,13 @@
 
 namespace hw4 {
 
-// A JSON string, in ASCII alone. Names of files are bytes; those that are no UTF-8 become lone surrogates, U+DC80 to
-// U+DCFF, so that json.loads() of Python gives a name as its os.fsdecode() does, and os.fsencode() the bytes.
+// A JSON string, in ASCII alone. File names are bytes; bytes that are not UTF-8 become lone surrogates, U+DC80 to
+// U+DCFF, so that Python's json.loads() gives the same name as os.fsdecode(), and os.fsencode() gives the bytes.
 std::string json_string(const std::string& text);
 
 std::string json_number(double x);
 
-// An object of several lines, moved to the right but for its first. Line breaks in strings are none in JSON.
+// An object of several lines, indented except for its first line. JSON strings contain no line breaks.
 inline std::string indented(std::string value) {
     for (size_t at = 0; (at = value.find('\n', at)) != std::string::npos; at += 3) value.insert(at + 1, "  ");
     return value;

@@ -1,4 +1,4 @@
-// Numbers on a command line: all of the text, in range, or nothing.
+// Numbers on a command line: the whole text is a number in range, or nothing is returned.
 #pragma once
 
 #include <charconv>
@@ -12,7 +12,7 @@ template <class Number>
 std::optional<Number> number_in(std::string_view text, Number least, Number most) {
     Number value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool in_range = value >= least && value <= most; // which "nan", a number to from_chars(), is not
+    const bool in_range = value >= least && value <= most; // false for "nan", a number to from_chars()
     if (error != std::errc{} || end != text.data() + text.size() || !in_range) return std::nullopt;
     return value;
 }

@@ -1,4 +1,4 @@
-// Threads: one piece of work on several, threads with an owner, a common start, and threads that stay.
+// Threads: one piece of work on several threads, threads with an owner, a common start, and persistent threads.
 #pragma once
 
 #include <sched.h>
@@ -26,29 +26,29 @@ inline int available_processors() {
     return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-// Which they are, for comparing alone; empty where the system does not say.
+// The set of these processors, only for comparisons; empty where the system does not report it.
 inline std::string allowed_processors() {
     cpu_set_t allowed;
     if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return "";
     return {reinterpret_cast<const char*>(&allowed), sizeof allowed};
 }
 
-// Runs `work`, which must not throw, on the calling thread and on threads - 1 others. Fewer threads than asked for is
-// no error, so `work` takes its pieces from a common counter.
+// Runs `work`, which must not throw, on the calling thread and on threads - 1 others. There may be fewer threads than
+// asked for, so `work` takes its pieces from a common counter.
 template <class Work>
 void on_threads(int threads, const Work& work) {
     std::vector<std::thread> others;
     try {
         others.reserve(static_cast<size_t>(threads));
         for (int i = 1; i < threads; ++i) others.emplace_back(work);
-    } catch (const std::system_error&) { // the system gives no more threads
+    } catch (const std::system_error&) { // no more threads
     } catch (const std::bad_alloc&) {    // or no memory for them
     }
     work();
     for (std::thread& thread : others) thread.join();
 }
 
-// work(first, count), which must not throw, of every piece of so many things, on all processors or as many as are said.
+// Calls work(first, count), which must not throw, for each piece of the things, on all or so many processors.
 template <class Work>
 void in_pieces(size_t things, size_t piece, const Work& work, int most_threads = available_processors()) {
     const size_t pieces = (things + piece - 1) / piece;
@@ -59,12 +59,12 @@ void in_pieces(size_t things, size_t piece, const Work& work, int most_threads =
     });
 }
 
-// The same for work that may throw. After the first exception no further piece begins; it is thrown here when all that
-// had begun have ended.
+// The same for work that may throw. After the first exception no further piece begins; it is rethrown here after all
+// begun pieces have ended.
 template <class Work>
 void in_throwing_pieces(size_t things, size_t piece, const Work& work, int most_threads = available_processors()) {
     std::atomic<bool> failed{false};
-    std::exception_ptr failure; // written by whoever sets `failed`
+    std::exception_ptr failure; // written by the thread that sets `failed`
     const auto caught = [&](size_t first, size_t count) {
         if (failed) return;
         try {
@@ -77,9 +77,9 @@ void in_throwing_pieces(size_t things, size_t piece, const Work& work, int most_
     if (failure) std::rethrow_exception(failure);
 }
 
-constexpr size_t kPieceNumbers = size_t{1} << 16; // what a thread takes at a time of work on single numbers
+constexpr size_t kPieceNumbers = size_t{1} << 16; // the piece that a thread takes at a time
 
-// Threads that end before their owner does.
+// Threads that end before their owner is destroyed.
 class WorkerThreads {
 public:
     WorkerThreads() = default;
@@ -89,8 +89,8 @@ public:
     WorkerThreads(const WorkerThreads&) = delete;
     WorkerThreads& operator=(const WorkerThreads&) = delete;
 
-    // body(0) ... body(count - 1), each in a thread of its own, and must not throw. Fewer threads than asked for is no
-    // error as long as there is one: the bodies share their work.
+    // Runs body(0) ... body(count - 1), each in its own thread; a body must not throw. Fewer threads than asked for are
+    // enough as long as there is one: the bodies share their work.
     template <class Body>
     void start(int count, const Body& body) {
         for (int i = 0; i < count; ++i) {
@@ -107,8 +107,8 @@ private:
     std::vector<std::thread> threads_;
 };
 
-// Where threads wait for a common start. Opening it takes no memory and cannot fail, unlike a std::promise, whose
-// destructor makes an exception for the threads that wait.
+// Threads wait here for a common start. Opening the gate takes no memory and cannot fail, unlike a std::promise, whose
+// destructor creates an exception for waiting threads.
 class Gate {
 public:
     void wait() {
@@ -129,8 +129,8 @@ private:
     bool open_ = false;
 };
 
-// Threads that stay from one piece of work to the next: beside a few milliseconds of arithmetic, to start and end a
-// dozen is not nothing. Not to be called by several threads at the same time.
+// Threads that persist from one piece of work to the next: for a few milliseconds of arithmetic, starting and ending a
+// dozen threads matters. Not to be called by several threads at the same time.
 class Crew {
 public:
     Crew() = default;
@@ -145,8 +145,8 @@ public:
     Crew(const Crew&) = delete;
     Crew& operator=(const Crew&) = delete;
 
-    // Runs `work`, which must not throw, on the calling thread and at most threads - 1 others, as on_threads() does.
-    // Whoever has not begun when the calling thread is done does not begin: there is nothing left.
+    // Runs `work`, which must not throw, on the calling thread and at most threads - 1 others, as on_threads() does. A
+    // thread that has not begun when the calling thread is done does not begin: no work is left.
     template <class Work>
     void run(int threads, const Work& work) {
         grow(threads - 1);
@@ -163,7 +163,7 @@ public:
     }
 
 private:
-    // To so many others, or as many as the system gives.
+    // Grows to this many other threads, or to as many as the system gives.
     void grow(int count) {
         try {
             while (static_cast<int>(others_.size()) < count) others_.emplace_back([this] { serve(); });
@@ -180,7 +180,7 @@ private:
             --places_;
             ++working_;
             lock.unlock();
-            work_(); // which stays until nobody works
+            work_(); // returns when no thread works on it any more
             lock.lock();
             if (--working_ == 0) all_done_.notify_one();
         }
@@ -190,13 +190,13 @@ private:
     std::condition_variable wake_;
     std::condition_variable all_done_;
     std::function<void()> work_;
-    int places_ = 0;  // of others who may begin
-    int working_ = 0; // others who have begun
+    int places_ = 0;  // for other threads that may begin
+    int working_ = 0; // other threads that have begun
     bool ended_ = false;
     std::vector<std::thread> others_;
 };
 
-// Runs the work on a crew or, where there is none, on threads of this work alone.
+// Runs the work on a crew or, without one, on threads for this work alone.
 template <class Work>
 void on_threads(Crew* crew, int threads, const Work& work) {
     if (crew != nullptr) return crew->run(threads, work);

@@ -1,5 +1,5 @@
-// Values in Python's pickle format, protocol 2, by nine of its opcodes: what pickle.load() reads, and any unpickler
-// that knows no classes.
+// Writes values in Python's pickle format, protocol 2, with nine of its opcodes: pickle.load() reads them, and so does
+// any unpickler without classes.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ public:
         text_ += "\x8a\x08"; // LONG1
         add_bytes(number, 8);
     }
-    // In UTF-8.
+    // Text in UTF-8.
     void add(const std::string& text) {
         text_ += 'X'; // BINUNICODE
         add_bytes(text.size(), 4);
@@ -34,7 +34,7 @@ public:
         text_ += ']'; // EMPTY_LIST
         add_to_list(count, add_item);
     }
-    // More for a list that is there. In parts, since unpicklers in JavaScript hand each one over as arguments.
+    // Appends to an existing list. In parts, because JavaScript unpicklers pass each part as function arguments.
     template <class AddItem>
     void add_to_list(size_t count, const AddItem& add_item) {
         for (size_t i = 0; i < count; ++i) {
@@ -43,14 +43,14 @@ public:
             if (i % kMostAtOnce == kMostAtOnce - 1 || i == count - 1) text_ += 'e'; // APPENDS
         }
     }
-    // A dictionary's item.
+    // Adds an item of a dictionary.
     template <class Value>
     void add(const char* name, const Value& value) {
         add(std::string(name));
         add(value);
     }
 
-    const std::string& opcodes() const { return text_; }          // to be put into another
+    const std::string& opcodes() const { return text_; }          // for inclusion in another pickle
     std::string text() const { return "\x80\x02" + text_ + '.'; } // PROTO 2 ... STOP
 
 private:

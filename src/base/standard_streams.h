@@ -1,4 +1,4 @@
-// Standard input, output and error, whichever of them the caller has closed.
+// Standard input, output and error, also where the caller has closed them.
 #pragma once
 
 #include <fcntl.h>
@@ -15,34 +15,33 @@
 
 namespace hw4 {
 
-// What "-" is as a file's name: standard input, or standard output where it is written to. A file named so is ./-.
+// The file name "-" means standard input, or standard output for an output. A file of that name is ./-.
 inline bool is_standard_stream(const std::string& name) { return name == "-"; }
 
-// For messages.
+// Names for messages.
 inline std::string shown_input(const std::string& name) { return is_standard_stream(name) ? "standard input" : name; }
 inline std::string shown_output(const std::string& name) { return is_standard_stream(name) ? "standard output" : name; }
 
-// The same open stream by a number of its own, to be closed like that of any file. None where errno says why.
+// The same open stream under a new descriptor, which may be closed like a file's. Not valid where it fails; see errno.
 inline FileDescriptor duplicate_of(int stream) {
     return FileDescriptor(::fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
-// The first file that a program opens gets the lowest free number. Where standard error is closed that may be the
-// output, and every message would be written into it. So whatever is closed is taken here, before anything is opened,
-// by a directory: neither reading nor writing works, as before, nor does opening /dev/stdout.
+// The first file that a program opens gets the lowest free descriptor. Where standard error is closed that may be the
+// output, and every message would be written into it. So each closed standard stream is replaced here, before anything
+// is opened, by a directory: reading, writing and opening /dev/stdout still fail as before.
 inline void occupy_closed_streams() {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
         if (::fcntl(fd, F_GETFD) < 0) (void)::open("/", O_RDONLY | O_DIRECTORY);
 }
 
-// At the end of a program: throws Error (io_error) when a line since its start was not taken.
+// Call at the end of a program: throws Error (io_error) if any line since its start could not be written.
 inline void flush_standard_output() {
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
         throw Error(ExitCode::io_error, with_errno("cannot write to standard output"));
 }
 
-// A program from its first line to its last: the exit code that `body` returns, or one line and the code of what it
-// throws.
+// Runs a program: returns the exit code of `body`, or prints one line and returns the code of what it throws.
 inline int run_program(const char* name, const std::function<int()>& body) {
     const auto fail = [&](ExitCode code, const char* message) {
         std::fprintf(stderr, "%s: %s\n", name, message);

@@ -1,5 +1,5 @@
-// A vector whose numbers nobody touches before they are filled: the threads that fill a large one take its pages from
-// the system too, which zeroes them, where a vector's constructor would do that alone and zero all once more.
+// A vector whose memory is not touched before it is filled: the threads that fill a large vector also take its pages
+// from the system, which zeroes them. A std::vector's constructor would do that in one thread and zero all of it again.
 #pragma once
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ struct UntouchedMemory {
         const size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
         void* const memory = std::aligned_alloc(kHugePage, whole);
         if (memory == nullptr) throw std::bad_alloc();
-        (void)::madvise(memory, whole, MADV_HUGEPAGE); // a wish: small pages do as well, only slower
+        (void)::madvise(memory, whole, MADV_HUGEPAGE); // optional: small pages work too, only slower
         return static_cast<T*>(memory);
     }
     void deallocate(T* memory, size_t count) {
