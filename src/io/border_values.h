@@ -1,8 +1,8 @@
-// The numbers of the kinds "threshold" and "digits": scores that meet the borders of a contract to the bit.
+// The numbers of the kinds "threshold" and "digits": scores that meet the thresholds of a contract exactly.
 //
-// Row i of Q is zero but for column i mod d, so its scores are that column of K times one number: each column is one
-// row's story, told within three steps of a border, on either side. The borders are written here as numbers, not
-// taken from the contract: a case has to stay where it is when a contract moves. Only the scales are the contract's.
+// Row i of Q is zero except for column i mod d, so its scores are that column of K times one number: each column is one
+// row's story, within three steps of a threshold, on either side. The thresholds are written here as numbers, not taken
+// from the contract: a case must not change when a contract does. Only the scales are the contract's.
 #pragma once
 
 #include <array>
@@ -23,20 +23,20 @@ struct Position {
     int64_t column;
 };
 
-// A row's scores in base-2 units. One key of each tile tells: in tile `tile` its score is `at`, in the first one,
-// where that is another, `first`. All other keys are at `others` or up to a unit below.
+// A row's scores in base-2 units. One key of each tile matters: in tile `tile` its score is `at`; in the first tile,
+// where it is another one, `first`. All other keys are at `others` or up to a unit below.
 struct Story {
     float others;
     float first;
     int tile;
     float at;
-    int power; // of two, by which Q is multiplied and K divided
+    int power; // Q times this power of two, K divided by it
 };
 
 constexpr int64_t kTellingKey = 5;
 constexpr std::array<int, 7> kStepsAway = {0, 1, -1, 2, -2, 3, -3};
 
-// So many floats above x, which is not 0.
+// The float that is this many floats above x, which is not 0.
 inline float moved(float x, int floats) {
     const auto bits = static_cast<int32_t>(bits_of(x));
     return float_of(static_cast<uint32_t>(x < 0 ? bits - floats : bits + floats));
@@ -44,7 +44,7 @@ inline float moved(float x, int floats) {
 
 inline int steps_away(size_t turn) { return kStepsAway[turn % kStepsAway.size()]; }
 
-// From 1 to 2, with all bits of the mantissa in use, so that underflow costs some.
+// From 1 to 2, with all bits of the mantissa in use, so that underflow loses some.
 inline float mantissa(uint64_t word) { return float_of(0x3f800000u | static_cast<uint32_t>(word >> 41)); }
 
 inline float two_to(int exponent) { return fixed::power(exponent); }
@@ -53,7 +53,7 @@ inline bool is_at_border(const Story& story, int64_t key, int64_t tile_keys) {
     return key % tile_keys == kTellingKey && key / tile_keys == story.tile;
 }
 
-// The score of another key; `below` is how far it may be below the others.
+// The score of another key, up to `below` under the others.
 inline float other_score(const Story& story, int64_t key, float below, uint64_t word) {
     return key == kTellingKey ? story.first : story.others - below * 0.125f * static_cast<float>(word >> 61);
 }
@@ -63,12 +63,12 @@ inline float other_score(const Story& story, int64_t key, float below, uint64_t 
 constexpr float kReach = 0x1p21f;
 
 constexpr std::array<Story, 18> kThresholdStories = {{
-    {-20, 0, 0, -8, 0}, // the first tile's largest score: where M begins to be 0,
-    {0, 0, 0, 72, 0},   // where that ends,
+    {-20, 0, 0, -8, 0}, // the first tile's largest score: M is 0 from here,
+    {0, 0, 0, 72, 0},   // up to here,
     {kReach - 3, 0, 0, kReach, 1},
-    {-kReach - 3, 0, 0, -kReach, -1}, // and where there is no M
+    {-kReach - 3, 0, 0, -kReach, -1}, // and here M does not exist
     {-1, 0, 1, 72, 0},                // a raise within a segment, from M = 0
-    {-1, 0, 2, 72, 2},                // and at the start of one
+    {-1, 0, 2, 72, 2},                // and at its start
     {99, 100, 1, 172, -1},            // from another M
     {99, 100, 2, 172, 0},
     {-41, -40, 1, 32, 0},
@@ -77,13 +77,13 @@ constexpr std::array<Story, 18> kThresholdStories = {{
     {-31, -30, 2, 96.5f, -2},
     {0, 0.5f, 1, -120, 0}, // the deepest weight
     {99, 100, 2, -20, 0},
-    {0, 0.5f, 1, -125, 0},                          // below it
+    {0, 0.5f, 1, -125, 0},                          // below the deepest weight
     {2 * kReach - 9, 2 * kReach, 1, 2 * kReach, 0}, // a raise of the origin
     {-kReach - 43, -kReach - 40, 1, -kReach, 0},    // from an origin to M
-    {kReach - 75, kReach - 72, 1, kReach, 0},       // and the other way
+    {kReach - 75, kReach - 72, 1, kReach, 0},       // from M to an origin
 }};
 
-// Which sums sink into the denormals depends on how large the values are, and of which keys.
+// The sums that underflow into the denormals depend on the magnitude of the values, and on the keys.
 inline float threshold_v(const Position& at, uint64_t word) {
     const bool tells = at.row % 32 == kTellingKey;
     switch (at.column % 5) {
@@ -109,14 +109,14 @@ inline float threshold_value(const Problem& problem, const Position& at, uint64_
 
 // ---- "digits": the contract fixed, which takes keys in tiles of 64
 //
-// The last column of K has the largest number of each tile, where the tile's exponent turns over, about 2^2. A row's
-// 2^power decides then how many bits of fraction its scores have: 19 - power.
+// The last column of K has the largest number of each tile, where the tile's exponent changes, about 2^2. A row's
+// 2^power then determines how many bits of fraction its scores have: 19 - power.
 
 constexpr std::array<Story, 18> kDigitsStories = {{
     {-3, 0, 0, 0.5f, 4},  // a tile's largest score at a quarter,
-    {-23.5f, 0, 0, 1, 4}, // a whole number, where other weights are one unit or none,
+    {-23.5f, 0, 0, 1, 4}, // an integer, where other weights are one unit or none,
     {-3, 0, 0, -0.25f, 2},
-    {0.125f, 0, 0, 0.25f, -3}, // 22, 23 and 24 bits of fraction, and more that are cut off
+    {0.125f, 0, 0, 0.25f, -3}, // 22, 23 and 24 bits of fraction; more are cut off
     {0, 0, 0, 0.1875f, -4},
     {0, 0, 0, 0.0625f, -5},
     {0, 0, 0, 0x1p-12f, -12},
@@ -124,24 +124,23 @@ constexpr std::array<Story, 18> kDigitsStories = {{
     {0x3p16f, 0, 0, 0x3p16f + 2, 17}, // 2 bits, 1 and none
     {0x3p17f, 0, 0, 0x3p17f + 2, 18},
     {0x3p18f, 0, 0, 0x3p18f + 2, 19},
-    {0x3p19f, 0, 0, 0x3p19f + 4, 20}, // scores are whole, in twos, fours and more
+    {0x3p19f, 0, 0, 0x3p19f + 4, 20}, // scores in units of one, two, four and more
     {-0x3p20f, 0, 0, 8 - 0x3p20f, 21},
     {0x3p25f, 0, 1, 0x3p25f + 128, 26},
     {-61, -60, 1, 67, 5}, // R rises by 126 or 127
     {-61, -60, 2, 67, 5},
-    {-1, 0.5f, 1, 31, 4}, // and by 31, or by 30 not at all
+    {-1, 0.5f, 1, 31, 4}, // by 31; by 30 R does not rise
     {-41, -39.5f, 2, -9, 4},
 }};
 
 constexpr float kLargestNumber = 0x7f7f7fp0f; // of three digits
 constexpr float kNumberStep = 0x1p-20f; // of a key: two of a tile's numbers, half of the least that a score counts
 
-// Of a tile, by its number.
+// The largest number of a tile.
 inline float turning_number(size_t tile) { return moved(kLargestNumber / fixed::kWiden, steps_away(tile)); }
 
 inline float digits_q(const Problem& problem, const Position& at, const Story& story) {
-    if (at.row % problem.dim != at.column || at.column + 1 == problem.dim)
-        return 0.0f; // some rows are nothing but zeros
+    if (at.row % problem.dim != at.column || at.column + 1 == problem.dim) return 0.0f; // some rows contain only zeros
     const float factor = fixed::query_factor(scale_for(problem.dim).c);
     const bool turns = at.row / problem.dim % 2 == 1;
     const float number =
@@ -149,7 +148,7 @@ inline float digits_q(const Problem& problem, const Position& at, const Story& s
     return number * two_to(story.power - 22);
 }
 
-// Tiles far apart in size: beside the first one's, another's sums count 2^-126 times or not at all.
+// Tiles of very different magnitudes: beside the first tile's sums, another's count 2^-126 times or not at all.
 inline float digits_v(const Position& at, uint64_t word) {
     constexpr std::array<int, 4> kPowers = {0, -126, -127, -63};
     const auto tile = static_cast<size_t>(at.row / 64);

@@ -11,7 +11,7 @@ namespace hw4 {
 namespace {
 
 constexpr size_t kReadStep = size_t{1} << 30; // one read() moves at most 2 GiB on Linux
-constexpr int kPollMilliseconds = 50;         // how soon a reader that waits notices give_up()
+constexpr int kPollMilliseconds = 50;         // the delay before a waiting reader notices give_up()
 
 FileDescriptor opened(const std::string& name) {
     if (is_standard_stream(name)) return duplicate_of(STDIN_FILENO);
@@ -81,7 +81,7 @@ void PlainSource::wait_for_data() const {
     pollfd waited{fd_.get(), POLLIN, 0};
     while (!given_up_) {
         const int ready = ::poll(&waited, 1, kPollMilliseconds);
-        if (ready > 0 || (ready < 0 && errno != EINTR)) return; // read() says what is wrong
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return; // read() reports the error
     }
     throw Error(ExitCode::io_error, path_ + ": reading was given up");
 }

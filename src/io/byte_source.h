@@ -17,25 +17,25 @@ namespace hw4 {
 struct OpenFile {
     FileDescriptor fd;
     struct stat status;
-    off_t begin; // of a regular file: standard input may stand anywhere in it
+    off_t begin; // for a regular file: standard input may have any offset
 };
 
 // Throws Error (no_input, io_error).
 OpenFile open_input(const std::string& name);
 
-// Throws Error (usage) for a pipe or a device, without opening it, and for standard input, because `why`.
+// Throws Error (usage) for a pipe or a device, without opening it, and for standard input; the message contains `why`.
 void refuse_stream(const std::string& name, const std::string& why);
 
-// What there is to read in a regular file.
+// The number of bytes left to read in a regular file.
 inline uint64_t stored_bytes(const OpenFile& file) {
     return static_cast<uint64_t>(std::max<off_t>(file.status.st_size - file.begin, 0));
 }
 
-// Reads from any place, by any number of threads at once.
+// Reads from any offset, in any number of threads at once.
 class RandomAccess {
 public:
     virtual ~RandomAccess() = default;
-    // As ByteSource::read().
+    // Like ByteSource::read().
     virtual size_t read_at(uint64_t offset, void* to, size_t size) const = 0;
 };
 
@@ -44,15 +44,15 @@ public:
     virtual ~ByteSource() = default;
     // Reads up to `size` bytes; fewer only at the end. Throws Error when the file cannot be read.
     virtual size_t read(void* to, size_t size) = 0;
-    // The same source, for who wants to read it in no order; null where that cannot be.
+    // The same source for reading in any order; null where that is impossible.
     virtual const RandomAccess* random_access() const { return nullptr; }
-    // Called by another thread: a read that waits for a pipe's other end throws Error instead of waiting on.
+    // Another thread calls this: a read that waits for a pipe's other end throws Error instead of waiting.
     virtual void give_up() = 0;
-    // Whether the file behind it was written to since it was opened.
+    // Whether the file has been written to since it was opened.
     virtual bool changed() const = 0;
 };
 
-// Any file as it is; also a pipe.
+// Any file without decompression; also a pipe.
 class PlainSource : public ByteSource, public RandomAccess {
 public:
     PlainSource(std::string path, OpenFile file)

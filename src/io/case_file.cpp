@@ -16,8 +16,8 @@
 namespace hw4 {
 namespace {
 
-constexpr unsigned kMaxDeflateRatio = 1032; // deflate's best case, so a bound on what a gzip file holds
-constexpr uint64_t kSamples = 32;           // that ranks compare
+constexpr unsigned kMaxDeflateRatio = 1032; // deflate's best case: bounds a gzip file's content
+constexpr uint64_t kSamples = 32;           // compared by ranks
 constexpr uint64_t kSampleBytes = 4096;
 
 [[noreturn]] void bad_data(const std::string& path, const std::string& what) {
@@ -28,7 +28,7 @@ constexpr uint64_t kSampleBytes = 4096;
     throw Error(ExitCode::io_error, path + ": file changed during read: " + how);
 }
 
-// Files of another format that people hand over by mistake.
+// Refuses files of other formats that users pass by mistake.
 void refuse_other_formats(const std::string& path, const std::vector<unsigned char>& raw) {
     const std::string start(raw.begin(), raw.end());
     const std::string layout = "; need int32 B, N, d, then float32 Q, K, V of each batch";
@@ -38,7 +38,7 @@ void refuse_other_formats(const std::string& path, const std::vector<unsigned ch
     if (text) bad_data(path, "is a text file" + layout);
 }
 
-// What is known of a file's size: nothing for a pipe.
+// A file's size; unknown for a pipe.
 struct StoredSize {
     bool known;
     int64_t bytes;
@@ -55,18 +55,18 @@ CaseHeader for_operation(CaseHeader header, const Operation& operation) {
     return header;
 }
 
-// The operation for which a file of version 1 has the right size, if there is one.
+// The operation for which a file of version 1 has the right size, if any.
 const Operation* operation_of_size(const CaseHeader& header, int64_t bytes) {
     for (const Operation* operation : kOperations)
         if (file_bytes(for_operation(header, *operation)) == static_cast<Wide>(bytes)) return operation;
     return nullptr;
 }
 
-// Whether header and size agree. Then the file is a plain case: B may begin with the bytes that mark a gzip file, or
-// one of another format.
+// Whether header and size agree. The file is a plain case then: B may begin with the bytes that mark a gzip file or
+// another format.
 bool is_whole_case(const Bytes& start, StoredSize stored) {
     if (!stored.known || start.size() != kShortHeaderBytes) return false;
-    if (header_bytes(start) != kShortHeaderBytes) return true; // nothing else begins so
+    if (header_bytes(start) != kShortHeaderBytes) return true; // no other format begins so
     try {
         return operation_of_size(parse_header("", start), stored.bytes) != nullptr;
     } catch (const Error&) {
@@ -87,7 +87,7 @@ void refuse_no_header(const std::string& path, const Bytes& start, size_t needed
                                                         : " bytes (16 int32, version 2)"));
 }
 
-// What follows of a header that begins so.
+// Reads the rest of a header that begins so.
 void read_header_on(const std::string& path, ByteSource& source, size_t header_size, Bytes& start) {
     if (start.size() == kShortHeaderBytes && header_size > kShortHeaderBytes) {
         const Bytes rest = read_up_to(source, header_size - kShortHeaderBytes);
@@ -104,7 +104,7 @@ Bytes npy_header_in(const std::string& path, ByteSource& source) {
     return start;
 }
 
-// What an option says of the operation.
+// Applies an option's operation.
 void take_asked(const std::string& path, CaseHeader& header, const Operation* asked) {
     if (asked == nullptr || header.problem.operation == asked) return;
     if (header.form == HeaderForm::npy)
@@ -116,7 +116,7 @@ void take_asked(const std::string& path, CaseHeader& header, const Operation* as
     header = for_operation(header, *asked);
 }
 
-// A file of version 1 does not say what it is for, but its size does.
+// The size of a file of version 1 tells its operation; its header does not.
 void refuse_other_operation(const std::string& path, const CaseHeader& header, StoredSize stored) {
     if (header.form != HeaderForm::version_1) return;
     const Operation* const meant = operation_of_size(header, stored.bytes);
@@ -126,8 +126,8 @@ void refuse_other_operation(const std::string& path, const CaseHeader& header, S
 
 constexpr Wide kMostBytes = static_cast<Wide>(std::numeric_limits<int64_t>::max());
 
-// Whether an int64 counts the bytes of the case's rows in memory. Where d and d_v differ, rows have more columns there
-// than in files. All inputs and outputs together have at most 32 bytes for a column of a row.
+// Whether an int64 can count the bytes of the case's rows in memory. Where d and d_v differ, rows have more columns in
+// memory than in files. All inputs and outputs together have at most 32 bytes per column of a row.
 bool fits_memory(const Problem& problem) {
     const Wide rows = Wide(problem.batches) * Wide(problem.heads) * Wide(std::max(problem.queries, problem.keys));
     return !problem.is_padded() || rows * Wide(problem.dim) * 32 <= kMostBytes;
@@ -267,7 +267,7 @@ void CaseReader::read_stored_rows(int64_t first, int64_t count, void* to) {
     each_file_stretch(problem(), problem().operation->inputs, first, count, read);
 }
 
-// As many at a time as are there: the header of a pipe may claim any number.
+// Reads only as many at a time as exist: the header of a pipe may claim any number.
 void CaseReader::read_lengths(ByteSource& source) {
     constexpr size_t kAtOnce = size_t{1} << 16;
     const auto batches = static_cast<size_t>(problem().batches);

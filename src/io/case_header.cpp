@@ -170,7 +170,7 @@ Bytes header_of(const Problem& problem, bool long_form) {
     return bytes_of(h);
 }
 
-// 128 bits are enough for four operands: 16 * 2^31 * (2^31 * 2^31) * 2^31 is 2^128, and no field is 2^31.
+// 128 bits are enough for four operands: 16 * 2^31 * (2^31 * 2^31) * 2^31 is 2^128, and every field is below 2^31.
 Wide file_bytes(const CaseHeader& header) {
     const Problem& problem = header.problem;
     Wide numbers = 0;

@@ -18,7 +18,7 @@ struct KindRow {
     const char* name = nullptr;
     CaseKind kind = CaseKind::uniform;
     double usual_number = 0;
-    double most = -1; // that its number may be; below 0: it takes none
+    double most = -1; // the largest parameter; below 0: the kind takes none
 
     bool takes_number() const { return most >= 0; }
 };
@@ -69,7 +69,7 @@ float centred(uint64_t word) { return static_cast<float>(static_cast<int32_t>(wo
 
 float within(float limit, uint64_t word) { return centred(word) * (limit * 0x1p-23f); }
 
-// Normal, about: the sum of twelve integers of 16 bits, whose standard deviation is 2^16. Exact but for the last step.
+// Roughly normal: the sum of twelve integers of 16 bits, whose standard deviation is 2^16. Exact but for the last step.
 float normal(const CaseRecipe& recipe, size_t index, double deviation) {
     int32_t sum = -6 * 0xffff;
     for (uint64_t word = 0; word < 3; ++word) {
@@ -100,27 +100,27 @@ char letter_of(Role role) {
     return kOtherMatrix;
 }
 
-// Heads of K and V count as further batches, and with each its heads of Q, which are of the same kind.
+// Heads of K and V count as further batches, together with their heads of Q, which are of the same kind.
 Position position_of(const Problem& problem, size_t index) {
     const auto row_of_file = static_cast<int64_t>(index / static_cast<size_t>(problem.dim));
     const auto column = static_cast<int64_t>(index % static_cast<size_t>(problem.dim));
     const int64_t batch = row_of_file / problem.batch_input_rows();
-    int64_t row = row_of_file % problem.batch_input_rows(); // of the operand, once those before it are taken off
+    int64_t row = row_of_file % problem.batch_input_rows(); // in the operand, after subtracting those before it
     const Operand* operand = problem.operation->inputs.begin();
     for (; row >= problem.rows_of(*operand); ++operand) row -= problem.rows_of(*operand);
     const int64_t head_rows = problem.head_rows(*operand);
-    const int64_t sharing = problem.heads_of(*operand) / problem.kv_heads; // a head of K and V
+    const int64_t sharing = problem.heads_of(*operand) / problem.kv_heads; // per head of K and V
     const int64_t kv_unit = batch * problem.kv_heads + row / head_rows / sharing;
     return {static_cast<size_t>(kv_unit), letter_of(operand->role), row % head_rows, column};
 }
 
-// The key's place in the sequence as a float in [-1, 1).
+// The key's position in the sequence as a float in [-1, 1).
 float progress(const Problem& problem, int64_t row) {
     return 2.0f * static_cast<float>(row) / static_cast<float>(problem.keys) - 1.0f;
 }
 
-// A key whose score with q = (4096, 0, 0, ...) is 2^21 in base-2 units, give or take: it grows by about 3 units from
-// one tile of 32 keys to the next, past 2^21 in the middle of the sequence.
+// A key whose score with q = (4096, 0, 0, ...) is about 2^21 in base-2 units: it grows by about 3 units from one tile
+// of 32 keys to the next, past 2^21 in the middle of the sequence.
 float brink_key(const Problem& problem, int64_t row, uint64_t word) {
     const Scale scale = scale_for(problem.dim);
     const int64_t middle = problem.keys / 2;
@@ -132,7 +132,7 @@ float brink_value(const Problem& problem, const Position& at, float plain, uint6
     if (at.matrix == 'V') return plain;
     if (at.column > 0) return 0.0f;
     if (at.matrix == 'Q') return 0x1p12f + within(0.0625f, word); // moves the scores by up to 32 units
-    // In odd batches the sequence runs up to -2^21 from below: the mirror image, backwards.
+    // In odd batches the scores approach -2^21 from below: the mirror image, backwards.
     if (at.batch % 2 == 0) return brink_key(problem, at.row, word);
     return -brink_key(problem, problem.keys - 1 - at.row, word);
 }
@@ -166,8 +166,8 @@ double sink_factor(const CaseRecipe& recipe, const Position& at) {
     return at.matrix == 'K' && at.row == std::llround(recipe.values.number * last_key) ? 100.0 : 1.0;
 }
 
-// Each column gives an equal share of -112, but for noise, which is larger where there are more columns: their sum
-// differs by a unit or two from key to key, whatever d is.
+// Each column contributes an equal part of -112, plus noise, which is larger where there are more columns: their sum
+// differs by a unit or two from key to key, for every d.
 float low_value(const Problem& problem, const Position& at, float plain, uint64_t word) {
     if (at.matrix == 'V') return plain;
     const auto columns = static_cast<double>(problem.dim);
@@ -176,14 +176,14 @@ float low_value(const Problem& problem, const Position& at, float plain, uint64_
     return at.matrix == 'Q' ? value : -value;
 }
 
-// The power of two at which d * max|V| * N * max|Q| times it is the most that gradients may reach (domain.h) or up to
-// half of that, V being up to 1 and Q up to 3; N counts the rows of all heads that share keys.
+// The power of two at which d * max|V| * N * max|Q| times it reaches between half and all of the gradients' limit
+// (domain.h), with V up to 1 and Q up to 3; N counts the rows of all heads that share keys.
 float largest_gradient(const Problem& problem) {
     const int64_t numbers = problem.heads / problem.kv_heads * problem.queries * problem.dim;
     return std::ldexp(1.0f, std::ilogb(kGradientLimit / (3.0 * static_cast<double>(numbers))));
 }
 
-// Of dO, which is uniform but for the kinds that are about it.
+// dO is uniform, except for the kinds about gradients.
 float gradient_value(const CaseRecipe& recipe, float plain, uint64_t word) {
     switch (recipe.values.kind) {
     case CaseKind::gzero: return (word & 1) == 0 ? 0.0f : -0.0f;
@@ -237,9 +237,9 @@ float special_value(const CaseRecipe& recipe, size_t index, const Position& at) 
     return plain;
 }
 
-// Values from a position on, up to the end of its row.
+// Fills values from a position on, up to the end of its row.
 void fill_row(const CaseRecipe& recipe, size_t first, Position at, size_t count, float* to) {
-    if (recipe.values.kind == CaseKind::normal && is_of_kind(at)) { // has to be fast: cells of bench are filled so
+    if (recipe.values.kind == CaseKind::normal && is_of_kind(at)) { // fast, because bench fills its cells so
         for (size_t i = 0; i < count; ++i) to[i] = normal(recipe, first + i, recipe.values.number);
         return;
     }
@@ -278,12 +278,12 @@ std::vector<std::string> case_kind_names() {
 }
 
 void fill_case_values(const CaseRecipe& recipe, size_t first, size_t count, float* to) {
-    if (recipe.values.kind == CaseKind::uniform) { // has to be fast: no positions
+    if (recipe.values.kind == CaseKind::uniform) { // fast: needs no positions
         for (size_t i = 0; i < count; ++i) to[i] = within(3.0f, mixed(recipe.seed, first + i));
         return;
     }
     for (size_t done = 0; done < count;) {
-        const Position start = position_of(recipe.problem, first + done); // divides: once for a row
+        const Position start = position_of(recipe.problem, first + done); // divides only once per row
         const size_t in_row = std::min(count - done, static_cast<size_t>(recipe.problem.dim - start.column));
         fill_row(recipe, first + done, start, in_row, to + done);
         done += in_row;

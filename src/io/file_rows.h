@@ -1,5 +1,5 @@
-// Where the rows of a case stand in its files. In memory all rows have as many columns; where d and d_v differ, rows of
-// files are without the zeros behind their own columns.
+// The places of a case's rows in its files. In memory all rows have equally many columns; where d and d_v differ, rows
+// in files lack the zeros behind their own columns.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace hw4 {
 
 // For rows counted through `list`, the inputs or outputs of all batches: calls use(first, count, columns, number) for
-// each stretch of them that have as many columns in the file, from its number `number` on.
+// each stretch of rows with equally many columns in the file, which begins at the file's number `number`.
 template <class Use>
 void each_file_stretch(const Problem& problem, const List<Operand>& list, int64_t first, int64_t count,
                        const Use& use) {
     if (!problem.is_padded()) return use(first, count, problem.dim, first * problem.dim);
     const int64_t end = first + count;
-    int64_t begin = first / problem.rows_of(list) * problem.rows_of(list); // of the operand
+    int64_t begin = first / problem.rows_of(list) * problem.rows_of(list); // in the operand
     int64_t number = first / problem.rows_of(list) * problem.numbers_of(list);
     while (begin < end)
         for (const Operand& operand : list) {
@@ -31,7 +31,7 @@ void each_file_stretch(const Problem& problem, const List<Operand>& list, int64_
         }
 }
 
-// Rows of a file that fill the end of the room for as many in memory become rows of memory.
+// Expands a file's rows, which are at the end of memory for as many rows, to rows in memory.
 inline void pad_at_end(unsigned char* room, int64_t rows, size_t row_bytes, size_t file_row_bytes) {
     if (row_bytes == file_row_bytes) return;
     const unsigned char* from = room + static_cast<size_t>(rows) * (row_bytes - file_row_bytes);
@@ -41,7 +41,7 @@ inline void pad_at_end(unsigned char* room, int64_t rows, size_t row_bytes, size
     }
 }
 
-// Rows of memory as a file has them: where they are, or copied.
+// Converts rows in memory to the file's form: returns them in place, or copies them.
 inline const void* as_in_file(const void* rows, int64_t count, size_t row_bytes, size_t file_row_bytes,
                               std::vector<unsigned char>& copy) {
     if (row_bytes == file_row_bytes) return rows;
@@ -52,7 +52,7 @@ inline const void* as_in_file(const void* rows, int64_t count, size_t row_bytes,
     return copy.data();
 }
 
-// Calls write(bytes, data, size) for rows of memory, counted through `list`: what the file has from byte `bytes` on.
+// Calls write(bytes, data, size) for rows in memory, counted through `list`: the file's content from byte `bytes` on.
 template <class Write>
 void each_in_file(const Problem& problem, const List<Operand>& list, int64_t first, int64_t count, const void* rows,
                   const Write& write) {

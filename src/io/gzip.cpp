@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kBufferBytes = size_t{1} << 18;
 constexpr size_t kStep = size_t{1} << 30; // zlib counts in unsigned int
 constexpr int kGzip = 15 + 16;            // largest window; gzip header and checksum
-constexpr int kLevel = Z_BEST_SPEED; // floats hardly become smaller by a higher one, which takes many times as long
+constexpr int kLevel = Z_BEST_SPEED; // floats hardly compress better at a higher level, which takes many times as long
 constexpr int kMemory = 8;           // zlib's default
 
 [[noreturn]] void fail_memory(const std::string& path) {
@@ -35,7 +35,7 @@ void GzipSource::fail(const std::string& why) const {
                                         std::to_string(taken_ - stream_.avail_in) + " of the file: " + why);
 }
 
-// More compressed bytes into the buffer; false at the end of the file.
+// Reads more compressed bytes into the buffer; false at the end of the file.
 bool GzipSource::fill() {
     if (stream_.avail_in > 0) return true;
     const size_t got = compressed_->read(buffer_.data(), buffer_.size());
@@ -45,7 +45,7 @@ bool GzipSource::fill() {
     return got > 0;
 }
 
-// A gzip file may be several streams in a row; anything else after a stream is an error.
+// A gzip file may contain several streams; anything else after a stream is an error.
 void GzipSource::finish_member() {
     if (!fill()) {
         ended_ = true;

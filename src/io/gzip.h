@@ -1,4 +1,4 @@
-// gzip streams, read and written as bytes come.
+// Reads and writes gzip streams incrementally.
 #pragma once
 
 #include <zlib.h>
@@ -13,8 +13,7 @@
 
 namespace hw4 {
 
-// zlib's inflate rather than its gzread, which passes over whatever follows the stream and cannot tell the place of an
-// error in a pipe.
+// Uses zlib's inflate, not gzread, which ignores any bytes after the stream and cannot locate an error in a pipe.
 class GzipSource : public ByteSource {
 public:
     // `start`: bytes already taken from `compressed`. `path` is for messages.
@@ -41,12 +40,12 @@ private:
     bool ended_ = false;
 };
 
-// The stream depends on the bytes alone, not on how they were cut.
+// The stream depends on the bytes alone, not on how the writes were cut.
 class GzipSink {
 public:
     using Write = std::function<void(const void*, size_t)>;
 
-    // `path` is for messages, `write` takes what was compressed.
+    // `path` is for messages, `write` takes the compressed bytes.
     GzipSink(std::string path, Write write);
     ~GzipSink();
     GzipSink(const GzipSink&) = delete;

@@ -28,13 +28,13 @@ std::string quoted(Element element) { return element == Element::float32 ? "'<f4
     throw Error(ExitCode::bad_data, path + ": is a NumPy .npy file " + what);
 }
 
-// Not all of it, which may be 64 KiB.
+// Shortens the value, which may have 64 KiB.
 std::string shown(const std::optional<std::string>& value) {
     if (!value) return "nothing";
     return value->size() <= kMostShown ? *value : value->substr(0, kMostShown) + "...";
 }
 
-// The words are a Python dictionary of three entries, in any order.
+// The header's text is a Python dictionary of three entries, in any order.
 class Words {
 public:
     Words(const std::string& path, const Bytes& header)
@@ -46,7 +46,7 @@ public:
         if (past_blanks(at + 1) != text_.size()) refuse("goes on after its closing brace");
     }
 
-    // Nothing where there is no such key.
+    // Returns nothing where the key is missing.
     std::optional<std::string> value_of(const std::string& key) const {
         const auto entry = entries_.find(key);
         return entry == entries_.end() ? std::nullopt : std::optional(entry->second);
@@ -55,10 +55,10 @@ public:
 private:
     [[noreturn]] void refuse(const std::string& how) const { bad_npy(path_, "whose header " + how); }
 
-    // The byte behind the last one is a zero.
+    // The byte after the last one is zero.
     size_t past_blanks(size_t at) const { return std::min(text_.find_first_not_of(" \n", at), text_.size()); }
 
-    // 'key': value, up to the comma or brace behind it.
+    // Parses 'key': value, up to the comma or brace after it.
     size_t take_entry(size_t at) {
         if (at == text_.size()) refuse("has no closing brace");
         const char quote = text_[at];
@@ -76,7 +76,7 @@ private:
         return end;
     }
 
-    // Commas of a tuple or list are its own.
+    // Skips commas inside a tuple or list.
     size_t end_of_value(size_t at) const {
         int open = 0;
         for (; at < text_.size() && (open > 0 || (text_[at] != ',' && text_[at] != '}')); ++at)
@@ -90,7 +90,7 @@ private:
     std::map<std::string, std::string> entries_;
 };
 
-// The sizes in "(2, 3, 5, 4)"; nothing where a size is no whole number that a header could have.
+// The sizes in "(2, 3, 5, 4)"; nothing where a size is not an integer that a header could have.
 std::optional<Shape> sizes_in(const std::string& tuple, int64_t most = std::numeric_limits<int32_t>::max()) {
     Shape shape;
     std::string number;
@@ -116,8 +116,8 @@ std::string in_words(const Shape& shape) {
 }
 
 struct Array {
-    std::optional<std::string> words; // of the shape
-    std::optional<Shape> sizes;       // nothing where the words are no shape
+    std::optional<std::string> words; // the shape's text
+    std::optional<Shape> sizes;       // none where the text is not a shape
     Element element = Element::float32;
 
     bool has(std::initializer_list<size_t> axes) const {
@@ -126,7 +126,7 @@ struct Array {
     }
 };
 
-// An array whose numbers can be read as they are. Throws Error (bad_data) for any other.
+// An array whose numbers can be read directly. Throws Error (bad_data) for any other.
 Array array_in(const std::string& path, const Bytes& header, const std::vector<Element>& elements) {
     const Words words(path, header);
     const auto name = words.value_of("descr");
@@ -177,7 +177,7 @@ CaseHeader parse_npy_headers(const std::vector<NpyHeader>& arrays) {
         const Array array = array_in(next.path, next.header, elements);
         if (!array.has({3, 4}))
             bad_npy(next.path, "of shape " + shown(array.words) + ", need (B, heads, N, d), or (B, N, d) of one head");
-        elements = {array.element}; // all others have those of Q
+        elements = {array.element}; // all other arrays must have the same
         return shapes.emplace_back(*array.sizes);
     };
     const auto take_like = [&](const Shape& shape, const std::string& of) {
@@ -264,7 +264,7 @@ Shape operator+(Shape front, const Shape& back) {
     return front;
 }
 
-// (heads, N), without the heads where there is one, unless they are asked for.
+// (heads, N), without the heads where there is only one, unless the axis is asked for.
 Shape shape_of_head(const Problem& problem, const Operand& operand, bool heads_axis) {
     const int64_t heads = problem.heads_of(operand);
     return (heads_axis || heads > 1 ? Shape{heads} : Shape{}) + Shape{problem.head_rows(operand)};

@@ -15,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kWriteStep = size_t{1} << 30;
-constexpr int kMostLinks = 40;        // that Linux follows
-constexpr int kNameAttempts = 10000;  // killed runs may have left some
+constexpr int kMostLinks = 40;        // Linux's limit
+constexpr int kNameAttempts = 10000;  // killed runs may have left files
 constexpr size_t kNameBytes = 200;    // of the output's name in the temporary name, which must stay below 255
 constexpr mode_t kNewFileMode = 0666; // less the umask
-constexpr mode_t kOwnerOnly = 0600;   // until the file has the mode of the old one
+constexpr mode_t kOwnerOnly = 0600;   // until the file gets the mode of the old one
 
 bool is_missing(int error) { return error == ENOENT || error == ENOTDIR; }
 
@@ -55,7 +55,7 @@ OutputFile::OutputFile(InterruptGuard& interrupts, const std::string& name)
     open(name);
 }
 
-// Throws nothing once the temporary file is there.
+// Does not throw once the temporary file exists.
 void OutputFile::open(const std::string& name) {
     if (name.empty()) throw Error(ExitCode::cannot_create, "'': the output needs a name");
     if (is_standard_stream(name)) return open_standard_output();
@@ -98,8 +98,8 @@ OutputFile::~OutputFile() {
     });
 }
 
-// A regular file that a shell has opened is also written in order, from where it stands or at its end: `>>` keeps what
-// was there.
+// A regular file that a shell has opened is also written in order, from its offset or at its end: `>>` keeps the
+// previous content.
 void OutputFile::open_standard_output() {
     in_order_ = true;
     const int flags = ::fcntl(STDOUT_FILENO, F_GETFL);
@@ -111,7 +111,7 @@ void OutputFile::open_standard_output() {
 
 void OutputFile::create_temporary(const std::optional<struct stat>& old) {
     target_ = behind_links(path_, ExitCode::cannot_create);
-    // The link /dev/fd/N leads to the open file, which need not be the one at the name that the link says.
+    // The link /dev/fd/N leads to the open file, which need not be the one at the link's name.
     const auto behind = old && target_ != path_ ? status_of(target_, ExitCode::cannot_create) : old;
     if (old && (!behind || behind->st_dev != old->st_dev || behind->st_ino != old->st_ino))
         throw Error(ExitCode::cannot_create, path_ + ": cannot replace the file behind it, which is not at " + target_);
@@ -134,7 +134,7 @@ void OutputFile::create_temporary(const std::optional<struct stat>& old) {
     fail(ExitCode::cannot_create, "cannot create a file in " + directory);
 }
 
-// A group that is not the old file's gets no more than all others. A file system without modes refuses.
+// A group other than the old file's gets only the rights of everybody else. A file system without modes refuses.
 void OutputFile::take_mode_of(const struct stat& old) const {
     mode_t mode = old.st_mode & 0777;
     if (::fchown(fd_.get(), static_cast<uid_t>(-1), old.st_gid) != 0) mode &= ~mode_t{070} | (mode & 07) << 3;
@@ -147,7 +147,7 @@ OutputFile::Temporary OutputFile::temporary() const {
     return {temporary_, made.st_ino};
 }
 
-// What went wrong is in errno.
+// The reason is in errno.
 void OutputFile::fail(ExitCode code, const std::string& what) const {
     throw Error(code, path_ + ": " + with_errno(what));
 }
@@ -159,7 +159,7 @@ void OutputFile::write_all(const void* data, size_t size, const WriteSome& write
     for (size_t done = 0; done < size;) {
         const ssize_t wrote = write_some(bytes + done, std::min(size - done, kWriteStep), done);
         if (wrote < 0 && errno == EINTR) continue;
-        if (wrote == 0) errno = ENOSPC; // or it would be tried for ever
+        if (wrote == 0) errno = ENOSPC; // otherwise it would be tried forever
         if (wrote <= 0) fail(ExitCode::io_error, "cannot write");
         done += static_cast<size_t>(wrote);
     }
@@ -202,7 +202,7 @@ void OutputFile::finish(bool sync) {
 }
 
 void OutputFile::close(bool sync) {
-    // A device has no disk to reach: EINVAL (pipes) and ENOTSUP say so.
+    // A device has no disk to flush to: EINVAL (pipes) and ENOTSUP mean that.
     if (sync && ::fsync(fd_.get()) != 0 && !(in_order_ && (errno == EINVAL || errno == ENOTSUP)))
         fail(ExitCode::io_error, "cannot flush to disk");
     if (fd_.close_checked() != 0) fail(ExitCode::io_error, "cannot close");
@@ -213,7 +213,7 @@ void OutputFile::publish(bool sync) {
     const auto rename = [this] { return ::rename(temporary_.c_str(), target_.c_str()) == 0; };
     if (!interrupts_->release(temporary_, rename)) {
         if (errno != EBUSY && errno != EPERM) fail(ExitCode::cannot_create, "cannot rename " + temporary_);
-        // A mounted file, or another user's in a sticky directory. The result is complete, so it stays.
+        // A mounted file, or another user's file in a sticky directory. The complete result stays.
         const std::string why = with_errno("cannot be replaced");
         interrupts_->release(temporary_, [] { return true; });
         throw Error(ExitCode::cannot_create,
@@ -223,7 +223,7 @@ void OutputFile::publish(bool sync) {
     if (sync) sync_directory();
 }
 
-// The new name is on the disk once its directory is.
+// The new name is on the disk once its directory is flushed.
 void OutputFile::sync_directory() const {
     const FileDescriptor directory(::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory.valid() || ::fsync(directory.get()) != 0)

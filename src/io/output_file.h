@@ -1,6 +1,6 @@
-// An output that is complete or not there: its bytes go to a temporary file in the same directory, which is renamed
-// over the output at the end. Until then an existing output stays as it was. An output that is no regular file (a
-// device, a FIFO, standard output) is written directly.
+// An output that is complete or absent: its bytes go to a temporary file in the same directory, which is renamed over
+// the output at the end. Until then an existing output stays unchanged. An output that is not a regular file (a device,
+// a FIFO, standard output) is written directly.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,16 +20,16 @@
 
 namespace hw4 {
 
-// The file behind a name; nothing where there is none. Throws Error with `code` where the file system does not say.
+// The file's status behind a name; nothing where there is none. Throws Error with `code` where the file system fails.
 std::optional<struct stat> status_of(const std::string& path, ExitCode code);
-// Where a chain of symbolic links ends; no file need be there. Throws Error with `code`.
+// The end of a chain of symbolic links; the file need not exist. Throws Error with `code`.
 std::string behind_links(const std::string& path, ExitCode code);
 std::string directory_of(const std::string& path);
 
 class OutputFile {
 public:
-    // Creates the temporary file, so that a directory that takes no file shows before any work is done. The name "-" is
-    // standard output, which is written from where it stands. `form`: what is put around what is written.
+    // Creates the temporary file, so that an unwritable directory shows before any work is done. The name "-" is
+    // standard output, which is written from its offset. `form`: the format around the written numbers.
     OutputFile(const std::string& name, InterruptGuard& interrupts, const OutputForm& form = {});
     ~OutputFile();
     OutputFile(const OutputFile&) = delete;
@@ -38,16 +38,16 @@ public:
     // The temporary file, for other ranks that write parts of it.
     struct Temporary {
         std::string path;
-        uint64_t inode = 0; // by which they know that they see the same file
+        uint64_t inode = 0; // shows other ranks that they see the same file
     };
-    // Part of an output whose temporary file another rank has made and will publish. Throws Error (cannot_create) where
-    // that file is not visible here.
+    // Part of an output whose temporary file another rank has created and will publish. Throws Error (cannot_create)
+    // where that file is not visible here.
     OutputFile(const std::string& name, const Temporary& of_another, const OutputForm& form);
     // Needs random access.
     Temporary temporary() const;
 
-    // An output that `send` writes: a part of another rank's, or one that lies in several files. Any number of threads
-    // call it at once.
+    // An output that `send` writes: another rank's part, or an output in several files. Any number of threads call it
+    // at once.
     using Send = std::function<void(uint64_t offset, const void* data, size_t size)>;
     OutputFile(const std::string& name, Send send);
 
@@ -55,12 +55,12 @@ public:
 
     // Whether write_at() works: a device, a FIFO, standard output or gzip takes bytes only one after the other.
     bool random_access() const { return !in_order_ && !gzip_; }
-    // Any number of threads may call this at once. Offset 0 is behind the form's head.
+    // Any number of threads may call this at once. Offset 0 is after the form's head.
     void write_at(uint64_t offset, const void* data, size_t size);
-    // Room for the whole output, so that a full disk shows early. Does nothing where the file system cannot reserve.
+    // Reserves the whole output's space, so that a full disk shows early; does nothing where the file system cannot.
     void reserve(uint64_t size);
 
-    // Checks that everything is written and closed; with `sync`, that it is on the disk. The name is still temporary.
+    // Checks that everything is written and closed; with `sync`, also on the disk. The name is still temporary.
     void finish(bool sync);
     // Renames the finished file to the output. Where the output cannot be replaced, the finished file stays and the
     // Error names it. With `sync`, the new name is on the disk too.
@@ -83,23 +83,23 @@ private:
     void close(bool sync);
     void sync_directory() const;
 
-    std::string path_;                     // as messages name it
+    std::string path_;                     // the name for messages
     InterruptGuard* interrupts_ = nullptr; // null for a part of another rank's output
-    std::string target_;                   // the file that is replaced, symbolic links followed
-    std::string temporary_;                // empty: none, or renamed already
+    std::string target_;                   // the file to replace, after symbolic links
+    std::string temporary_;                // empty: none, or already renamed
     FileDescriptor fd_;
     bool in_order_ = false;
     Send send_;
     uint64_t sent_ = 0;              // by write()
-    std::unique_ptr<GzipSink> gzip_; // null: written as it is
+    std::unique_ptr<GzipSink> gzip_; // null: not compressed
     uint64_t head_bytes_ = 0;        // of the form, before offset 0
 };
 
-// A text that grows and is complete at all times: each part goes between what was there and an end that stays. A
-// regular file is replaced after each part; what takes bytes only one after the other gets them all in finish().
+// A growing text that is complete at all times: each new part goes between the earlier parts and a fixed end. A regular
+// file is replaced after each part; an output that is written in order gets all parts in finish().
 class GrowingFile {
 public:
-    // With an empty name nothing is written. A bad name shows at once. Throws Error.
+    // An empty name writes nothing. A bad name shows immediately. Throws Error.
     GrowingFile(std::string name, InterruptGuard& interrupts) : name_(std::move(name)), interrupts_(interrupts) {
         if (name_.empty()) return;
         auto opened = std::make_unique<OutputFile>(name_, interrupts_);
@@ -134,7 +134,7 @@ private:
     std::string name_;
     InterruptGuard& interrupts_;
     std::unique_ptr<OutputFile> in_order_; // until finish()
-    std::string text_;                     // without the end
+    std::string text_;                     // without the fixed end
     std::string end_;
 };
 

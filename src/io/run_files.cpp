@@ -13,7 +13,7 @@
 namespace hw4 {
 namespace {
 
-constexpr const char* kFile = "/"; // no name in a directory
+constexpr const char* kFile = "/"; // not a name in a directory
 
 [[noreturn]] void refuse(const std::string& what) { throw Error(ExitCode::usage, what); }
 
@@ -21,7 +21,7 @@ ExitCode code_of(int standard_stream) {
     return standard_stream == STDIN_FILENO ? ExitCode::no_input : ExitCode::cannot_create;
 }
 
-// What the name leads to; "-" is the standard stream.
+// The file that the name leads to; "-" is the standard stream.
 std::optional<struct stat> look_at(const std::string& path, int standard_stream) {
     if (!is_standard_stream(path)) return status_of(path, code_of(standard_stream));
     struct stat status {};
@@ -55,7 +55,7 @@ const std::string* RunFiles::find(const Names& names, const Place& place, int st
         const auto at = names.find(key);
         if (at == names.end()) continue;
         if (std::get<2>(key) != kFile) return &at->second;
-        // The file may be gone since, and its number that of another.
+        // The file may be gone by now, and its number may belong to another file.
         const auto now = look_at(at->second, standard_stream);
         if (now && Key(now->st_dev, now->st_ino, kFile) == key) return &at->second;
     }

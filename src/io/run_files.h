@@ -1,5 +1,5 @@
-// The files that a run reads and writes, so that no output replaces an input or another output. Files are the same by
-// whatever name: a symbolic link, a hard link, another path to the directory, standard input and output. Names are
+// The files that a run reads and writes; no output may replace an input or another output. The same file is recognized
+// under any name: a symbolic link, a hard link, another path to the directory, standard input and output. Each name is
 // compared with all that were added before.
 #pragma once
 
@@ -16,17 +16,17 @@ namespace hw4 {
 class RunFiles {
 public:
     // Throws Error: usage where an output of the run is the same file, or where the file can be read only once and is
-    // an input already; no_input where the file system does not say what the file is.
+    // already an input; no_input where the file system cannot identify the file.
     void add_input(const std::string& path);
     // Throws Error: usage where an input or another output is the same file; cannot_create as above. Devices and FIFOs
-    // take any number of outputs.
+    // accept any number of outputs.
     void add_output(const std::string& path);
-    // From now on no output may be standard output: lines about cases go there.
+    // From now on no output may be standard output: it is for lines about cases.
     void reserve_standard_output() { reserved_ = true; }
 
-    // Whether an output leads to standard output, by whatever name.
+    // Whether an output leads to standard output, under any name.
     bool has_standard_output() const { return has_standard_output_; }
-    // Where lines for the user go then.
+    // The stream for lines to the user.
     FILE* lines() const { return has_standard_output_ ? stderr : stdout; }
 
 private:
@@ -35,7 +35,7 @@ private:
     using Names = std::map<Key, std::string>;
     struct Place {
         std::vector<Key> keys;
-        bool regular = true; // or not there yet
+        bool regular = true; // or does not exist yet
         bool standard_output = false;
     };
     static Place place_of(const std::string& path, int standard_stream);
