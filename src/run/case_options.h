@@ -1,4 +1,4 @@
-// What hw4 and seq are asked in the same words: which case, under which mask, for which operation, into which files.
+// The options that hw4 and seq share: the case, its mask, its operation, its files.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct CaseNames {
     std::string output;
 };
 
-// A case whose operands are arrays of NumPy, one file each.
+// A case whose operands are NumPy arrays, one file each.
 struct ArrayNames {
     // In the order of the operations' operands; empty names were not given.
     std::vector<std::string> in = std::vector<std::string>(kMostInputs);   // --q, --k, --v, --do
@@ -22,24 +22,24 @@ struct ArrayNames {
 
     bool given() const { return !inputs().empty() || !gradients().empty(); }
     std::vector<std::string> inputs() const;
-    // None where all gradients go into one file.
+    // None where one file gets all gradients.
     std::vector<std::string> gradients() const;
 };
 
 struct CaseOptions {
-    bool causal = false;                  // whatever the header says
-    int64_t window = 0;                   // 0: what the header says
-    double scale = 0;                     // 0: what the header says
-    const Operation* operation = nullptr; // asked for; null: what the header says
+    bool causal = false;                  // overrides the header
+    int64_t window = 0;                   // 0: from the header
+    double scale = 0;                     // 0: from the header
+    const Operation* operation = nullptr; // from an option; null: from the header
     std::string lse;                      // file name; empty: none
-    ArrayNames arrays;                    // of the only case, instead of its input
+    ArrayNames arrays;                    // replace the input of the only case
 
-    // The options of a case, which set what is above and `contract`.
+    // The options of a case, which set the fields above and `contract`.
     std::vector<CommandOption> options(const Contract*& contract);
-    // The cases that the words, which are no options, name: arrays have one, and `input` is the list of their names.
+    // The cases named by the words that are not options: arrays form one case, and `input` is the list of their names.
     // Throws Error (usage).
     std::vector<CaseNames> cases_of(const std::vector<std::string>& words);
-    // Throws Error (usage) where the contract lacks the operation that an option asks for.
+    // Throws Error (usage) where the contract lacks the requested operation.
     void refuse_what_lacks(const Contract& contract) const;
 
     // The files of a case: one for all operands, or one for each.
@@ -56,8 +56,8 @@ std::string contract_revisions();
 // Throws Error (usage): more than one of the outputs is "-".
 void refuse_sharing_standard_output(const std::vector<std::string>& outputs);
 
-// The value of an option that names something. An empty one is a shell's variable that was not set, and would pass for
-// none. Throws Error (usage).
+// The value of an option that is a name. An empty value comes from an unset shell variable, and would otherwise count
+// as no option. Throws Error (usage).
 std::string parse_name(const char* option, const std::string& name);
 
 } // namespace hw4

@@ -22,30 +22,30 @@
 namespace hw4 {
 namespace {
 
-// The cases of a run between their opening and their end, by their numbers. As many as are opened ahead wait here.
+// The cases of a run between opening and settling, by number. Cases that are opened ahead wait here.
 
-// A case as the threads of a run see it.
+// The threads' view of a case.
 struct PendingCase {
     PendingCase(RunCase& run_case, int its_number)
         : run(run_case), number(its_number), failed(run.failure != nullptr) {}
 
     RunCase& run;
     const int number;
-    std::optional<CasePart> part; // all of the input's problem, mostly
+    std::optional<CasePart> part; // mostly the whole problem
     Problem problem;              // the part's
     StagingPlan plan{};
     std::optional<DomainCheck> domain; // joined by the thread that feeds the engine
     Engine* engine = nullptr;          // set before the first part is pushed
-    int first_slot = 0;                // of the engine's
+    int first_slot = 0;                // in the engine
     std::atomic<bool> failed;
-    bool over = false; // by the line's lock
+    bool over = false; // guarded by the line's lock
 };
 
 class CaseLine : private SharedState {
 public:
     explicit CaseLine(int most) : most_(most) {}
 
-    // The thread that opens cases waits until there is room for another. False when the run stops.
+    // The opening thread waits here until another case may be open. False when the run stops.
     bool wait_for_room() {
         const auto locked = wait_or_stop([this] { return cases_.size() < static_cast<size_t>(most_); });
         return !stopped_;
@@ -53,12 +53,12 @@ public:
     void add(std::unique_ptr<PendingCase> added_case) {
         change([&] { cases_.push_back(std::move(added_case)); });
     }
-    // No more will be added.
+    // No more cases follow.
     void close() {
         change([this] { closed_ = true; });
     }
 
-    // The case of that number, once it was added, which is not over; null after the last. Throws Stopped.
+    // The case of that number, once it was added, unless it is over; null after the last. Throws Stopped.
     PendingCase* wait(int number) {
         const auto locked = wait_for([&] { return closed_ || number < added(); });
         return number < added() ? cases_[static_cast<size_t>(number - first_)].get() : nullptr;
@@ -71,8 +71,8 @@ public:
         failed.failed = true;
     }
 
-    // Nothing is left to do for the case. Calls `settle` for every case that is over and before which all are, in their
-    // order, one at a time; after it the case is gone. Once it has thrown, no case is settled any more.
+    // Ends the case. Calls `settle` for every case that is over and that only such cases precede, in order, one at a
+    // time; the case is gone after it. Once `settle` has thrown, no more cases are settled.
     template <class Settle>
     void end(PendingCase& ended, const Settle& settle) {
         change([&] { ended.over = true; });
@@ -88,7 +88,7 @@ public:
         }
     }
 
-    // No thread waits any longer. Calls `wake` for every case that is not over: what is may be gone but for its number.
+    // Wakes all waiting threads. Calls `wake` for every case that is not over; others may already be destroyed.
     template <class Wake>
     void stop(const Wake& wake) {
         change([&] {
@@ -107,24 +107,24 @@ private:
 
     const int most_;
     std::mutex settling_;
-    bool settles_ = true;                            // no: it has thrown
+    bool settles_ = true;                            // false after it has thrown
     std::deque<std::unique_ptr<PendingCase>> cases_; // from number first_ on
     int first_ = 0;
     bool closed_ = false;
 };
 
-constexpr size_t kMostPrepared = size_t{1} << 30; // of the output's pages, so that memory is left for others
+constexpr size_t kMostPrepared = size_t{1} << 30; // of the output's pages, which leaves memory for others
 
-constexpr size_t kMostTouched = size_t{2} << 20; // of a buffer: a longer one is for rows that a pipe only announces
+constexpr size_t kMostTouched = size_t{2} << 20; // per buffer: longer ones are for rows that a pipe's header claims
 
-constexpr int kMostOpen = 8; // cases at once: enough small ones to fill the ring, and few descriptors
+constexpr int kMostOpen = 8; // open cases: enough small ones to fill the ring, but few descriptors
 
-// Makes the pages of a buffer that will be needed, by a thread that has nothing to do yet.
+// Touches the pages of a buffer in advance, in a thread that is still idle.
 void touch(volatile unsigned char* buffer, size_t bytes) {
     for (size_t at = 0; at < bytes; at += kPageBytes) buffer[at] = 0;
 }
 
-// Whether an error is that of a broken engine, after which no case can be computed.
+// Whether the error means a broken engine, which cannot compute any more cases.
 bool breaks_the_run(const std::exception_ptr& error) {
     try {
         std::rethrow_exception(error);
@@ -149,7 +149,7 @@ public:
             WorkerThreads threads;
             failure_.guard([&] {
                 if (!setup_.many) open_cases({});
-                // Nobody works before all have started: the first touch of memory holds up the starting of a thread.
+                // Threads start their work together: the first touch of memory delays the start of further threads.
                 threads.start(setup_.plan.readers, [this](int reader) {
                     start_.wait();
                     failure_.guard([&] { read_pieces(reader); });
@@ -184,8 +184,8 @@ private:
         cases_.give_up();
     }
 
-    // Does something for a case. What it throws is the case's failure, and ends the run only where no other case could
-    // be computed either.
+    // Does something for a case. An exception is the case's failure; it ends the run only where no other case could be
+    // computed either.
     template <class Work>
     void guard(PendingCase& for_case, const Work& work) {
         try {
@@ -228,13 +228,13 @@ private:
         parts_.hold(added->number);
         PendingCase& here = *added;
         line_.add(std::move(added));
-        // The first one's by a writer, which has time before the engine is there.
+        // A writer reserves the first output, because it is idle before the engine exists.
         if (here.number > 0 && !here.failed)
             guard(here, [&] { recorder.time(Stage::prepare, 0, [&] { reserve_output(here); }); });
         end_if_done(here, end_of_case(here.number));
     }
 
-    // Not for a pipe's header alone, which may claim anything; nor for a part, which others write beside.
+    // Not with only a pipe's header, which may claim any number; nor for a part, where other ranks write too.
     static bool reserve_output(const PendingCase& of) {
         const bool size_known = of.run.input->size_checked() && of.run.part == nullptr;
         if (size_known) of.run.output->reserve(of.problem.file_bytes(of.problem.operation->outputs));
@@ -246,7 +246,7 @@ private:
 
     // ---- Reading
 
-    // A reader's error goes with its piece, so that of several flaws in a file always the same one is named.
+    // A reader's error stays with its piece, so that always the same one of several bad values in a file is named.
     void read_pieces(int reader) {
         const SpanRecorder recorder(setup_.timeline, "reader " + std::to_string(reader));
         std::vector<float> widened;
@@ -282,7 +282,7 @@ private:
             });
     }
 
-    // Where they are, or in the room for them.
+    // Returns the rows in place, or converts them into the buffer for floats.
     static const float* as_floats(const Problem& problem, int64_t rows, const unsigned char* data,
                                   std::vector<float>& room) {
         if (problem.element == Element::float32) return reinterpret_cast<const float*>(data);
@@ -342,7 +342,7 @@ private:
                 recorder_};
     }
 
-    // Cut where chunks end.
+    // Feeds rows, cut at the ends of chunks.
     void feed(PendingCase& fed, const FilledPiece& filled) {
         if (filled.error) std::rethrow_exception(filled.error);
         fed.domain->join(filled.findings);
@@ -370,7 +370,7 @@ private:
         return static_cast<int>((fed.first_slot + chunk) % fed.engine->slots());
     }
 
-    // Rows of a case may lie where output of the case before is.
+    // Rows of a case may overwrite output of the case before.
     void wait_for_another_case(const PendingCase& fed, int slot) {
         int& in_slot = case_in_slot_[static_cast<size_t>(slot)];
         if (in_slot != fed.number) parts_.wait_fetched(slot);
@@ -412,7 +412,7 @@ private:
         const size_t usual_bytes = setup_.plan.part_bytes;
         unsigned char* const staging = memory_.writer_buffer(writer, usual_bytes);
         touch(staging, std::min(usual_bytes, kMostTouched));
-        // One of the writers does it; the others wait, or zeros might come after what was computed.
+        // One writer does this; the others wait, because zeros must not follow computed rows.
         std::call_once(prepared_, [&] { failure_.guard([&] { prepare_first_output(staging, recorder); }); });
         while (const std::optional<OutputPart> part = parts_.pop()) {
             PendingCase& of = *line_.wait(part->of);
@@ -425,8 +425,8 @@ private:
         if (parts_.done(part)) line_.end(of, [this](PendingCase& over) { cases_.settled(over.run); });
     }
 
-    // While the engine is made there is nothing to write yet, but the output's pages can be made: writing over pages
-    // that are there is half again as fast.
+    // While the engine is made there is nothing to write, but the output's pages can be created: writing over existing
+    // pages is half again as fast.
     void prepare_first_output(const unsigned char* zeros, const SpanRecorder& recorder) {
         PendingCase* const first = line_.wait(0);
         if (first == nullptr || first->failed) return;
@@ -443,7 +443,7 @@ private:
     }
 
     void write_part(PendingCase& of, const OutputPart& part, int writer, const SpanRecorder& recorder) {
-        bool in_slot = true; // are its rows
+        bool in_slot = true; // whether its rows are in the slot
         if (!of.failed)
             guard(of, [&] {
                 unsigned char* const buffer = memory_.writer_buffer(writer, of.plan.part_bytes);
@@ -460,7 +460,7 @@ private:
         if (in_slot) parts_.fetched(part.slot);
     }
 
-    // The room for rows in a writer's buffer, behind their statistics.
+    // The rows' place in a writer's buffer, behind their statistics.
     static unsigned char* behind(RowStatistics* statistics, const OutputPart& part) {
         return reinterpret_cast<unsigned char*>(statistics + part.rows);
     }
@@ -475,7 +475,7 @@ private:
         });
     }
 
-    // Calls use(first, at, rows) for each stretch of the part's rows that is one in the file too.
+    // Calls use(first, at, rows) for each stretch of the part's rows that is contiguous in the file.
     template <class Use>
     static void each_stretch(const PendingCase& of, const OutputPart& part, const Use& use) {
         of.part->each_stretch(of.problem.operation->outputs, part.file_row, part.rows, use);
@@ -522,7 +522,7 @@ private:
 
     RunCases& cases_;
     const ConveyorSetup setup_;
-    const SpanRecorder recorder_; // of the calling thread
+    const SpanRecorder recorder_; // for the calling thread
     StagingMemory memory_;
     CaseLine line_;
     StagingRing ring_;
@@ -531,13 +531,13 @@ private:
     FirstFailure failure_;
     std::atomic<bool> waiting_for_engine_{true};
     std::once_flag prepared_;
-    // Changed by the thread that feeds the engine. Others see what they need of it once a buffer was released or a part
-    // was pushed, both of which come after.
+    // Only the thread that feeds the engine changes these. Others read them after a buffer was released or a part was
+    // pushed, both of which happen later.
     std::map<std::string, std::unique_ptr<Engine>> engines_; // by device
-    std::vector<Engine*> copied_by_;                         // by staging buffer: who was last given what is in it
+    std::vector<Engine*> copied_by_;                         // by staging buffer: the engine that last got its rows
     Engine* fed_engine_ = nullptr;
     int next_slot_ = 0;
-    std::vector<int> case_in_slot_; // the number of the last one
+    std::vector<int> case_in_slot_; // the number of the last case in it
 };
 
 } // namespace

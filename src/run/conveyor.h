@@ -1,17 +1,16 @@
-// Cases from file to file, one after the other, without a gap: while one is computed and written, the next is read.
-// Threads, staging buffers and engines are made once and stay for all cases.
+// Runs cases from file to file without a gap: while one is computed and written, the next is read. Threads, staging
+// buffers and engines are created once and serve all cases.
 //
 //     one thread opens cases -> CaseLine
 //     reader threads -> StagingRing -> this thread: copy_in, compute -> PartQueue -> writer threads: fetch, write
 //
-// Every stage takes pieces and parts in the order of the cases. At a case's end nobody waits for anybody: the readers
-// go on with the next case, this thread lets the engine begin it once it has fed the last piece, and its chunks take
-// the slots in turn where those of the case before have stopped. Only where the engine has to move its slots, or
-// another engine takes over, all output has to be fetched first. The writer that has written the last part of a case
-// settles it.
+// Every stage takes pieces and parts in the order of the cases. No stage waits at a case's end: the readers continue
+// with the next case, this thread lets the engine begin it after it has fed the last piece, and its chunks take the
+// slots in turn after those of the case before. Only where the engine must move its slots, or another engine takes
+// over, must all output be fetched first. The writer of a case's last part settles the case.
 //
-// A case fails alone: its pieces and parts that are under way are dropped, and the next follows. Only a broken engine,
-// or the want of threads, stops the run.
+// A case fails alone: its remaining pieces and parts are dropped, and the next case follows. Only a broken engine or a
+// lack of threads stops the run.
 #pragma once
 
 #include <exception>
@@ -39,14 +38,14 @@ struct OutputChecksums {
 struct RunCase {
     CaseReader* input = nullptr;
     OutputFile* output = nullptr;
-    OutputFile* lse = nullptr;            // for the logsumexp of every output row; null where nobody asks for it
-    OutputChecksums* checksums = nullptr; // given all that is written; null where nobody wants to know
-    const CasePart* part = nullptr; // of the input's problem, whose rows are computed and no others; null: all of them
+    OutputFile* lse = nullptr;            // for the logsumexp of every output row; null: not asked for
+    OutputChecksums* checksums = nullptr; // gets everything that is written; null: not asked for
+    const CasePart* part = nullptr;       // of the input's problem, the only rows to compute; null: all rows
 
-    // What came of it.
-    std::exception_ptr failure{}; // the first; set from the beginning where the case could not be opened
-    EngineFacts engine{};         // what computed it
-    SeenInPart seen{};            // of the batch that the part has not all of, for who joins all parts
+    // The results.
+    std::exception_ptr failure{}; // the first; set from the start where the case could not be opened
+    EngineFacts engine{};         // the engine that computed it
+    SeenInPart seen{};            // of the batch that the part shares with others, for joining all parts
 
     const Problem& problem() const { return part == nullptr ? input->problem() : part->problem; }
     // Whether parts can be written in any order.
@@ -63,16 +62,16 @@ class RunCases {
 public:
     virtual ~RunCases() = default;
 
-    // The next one, which stays where it is until it is settled; null after the last. May wait for it, by a thread that
-    // does nothing else.
+    // The next case, which keeps its address until it is settled; null after the last. May wait for it; its thread does
+    // nothing else.
     virtual RunCase* next() = 0;
-    // Another thread calls this when the run stops: a next() that waits returns null.
+    // Another thread calls this when the run stops: a waiting next() returns null.
     virtual void give_up() = 0;
-    // All of its output is written, or it has failed. In the order of the cases, one at a time, by any thread.
+    // The case's output is written, or it has failed. Called in the order of the cases, one at a time, by any thread.
     virtual void settled(RunCase& settled) = 0;
 };
 
-// An engine for a case. Those of one device are one, made for the first case that it is chosen for.
+// Makes an engine for a case. Cases with the same device share one, made for the first of them.
 struct EngineMaker {
     std::string device;
     MakeEngine make;

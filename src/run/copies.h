@@ -1,10 +1,10 @@
-// How matrices travel to the GPU and back, which also says how their rows lie there.
+// How matrices are copied to the GPU and back, which also determines their rows' layout there.
 #pragma once
 
 namespace hw4 {
 
 enum class Copies {
-    two_d,  // each row at a boundary that suits the card, all rows in one copy of a rectangle
+    two_d,  // each row aligned for the card, all rows in one copy of a rectangle
     linear, // rows packed as in the file, one flat copy
 };
 

@@ -1,4 +1,4 @@
-// What computes, the CPU or the GPU, as the pipeline sees it.
+// An engine, the CPU or the GPU, as the pipeline sees it.
 #pragma once
 
 #include <cstdint>
@@ -20,38 +20,38 @@ struct KernelInfo {
     std::string idea;
     const Operation* does = &kForward;
     const Contract* under = &kF32;
-    std::string why_not_here; // this machine cannot run it; empty: it can, as far as is known
+    std::string why_not_here; // the reason why this machine cannot run it; empty: none known
 };
 
-// Throws Error (usage): a kernel of one contract is asked for and another contract too.
+// Throws Error (usage) where a kernel and another contract than the kernel's are asked for.
 void refuse_other_contract(const std::string& kernel, const Contract& of_kernel, const Contract& asked);
 
 struct EngineOptions {
     const Contract* contract = &kF32;
     std::string kernel;                     // empty: the engine chooses
-    const Hw4Kernel* kernel_file = nullptr; // of a file of its own, for the GPU; null: none
+    const Hw4Kernel* kernel_file = nullptr; // a kernel from a file, for the GPU; null: none
     int streams = 4;
     Copies copies = Copies::two_d;
-    int card = 0;                            // of the machine's GPUs; after the last comes the first again
+    int card = 0;                            // among the machine's GPUs; counts past the last start again
     int threads = 0;                         // 0: as many as the machine offers
     int64_t chunk_batches = 0;               // 0: chosen from the problem
-    int64_t queries_at_once = 0;             // likewise
-    bool statistics = false;                 // of every output row too
-    size_t scratch_budget = size_t{4} << 30; // on the GPU, of all streams, for what only makes kernels faster
+    int64_t queries_at_once = 0;             // 0: chosen from the problem
+    bool statistics = false;                 // also compute them for every output row
+    size_t scratch_budget = size_t{4} << 30; // on the GPU, for all streams: only makes kernels faster
 };
 
-// What an engine is made for: a case, the first that it computes, and the run's buffers and threads.
+// What an engine is made for: the first case that it computes, and the run's buffers and threads.
 struct EngineRequest {
     std::string input; // the file's name, for messages
     Problem problem;
-    bool more_follow = false; // other cases; what they will be is not known
+    bool more_follow = false; // other cases follow, as yet unknown
     EngineOptions options;
-    void* staging = nullptr; // the memory that holds all staging buffers
+    void* staging = nullptr; // memory of all staging buffers
     size_t staging_bytes = 0;
     int ring_buffers = 0;         // staging buffers for input
     int writers = 0;              // threads that fetch output
-    Timeline* timeline = nullptr; // null: nobody wants to know
-    SpanRecorder recorder;        // of the thread that makes and feeds the engine
+    Timeline* timeline = nullptr; // null: not recorded
+    SpanRecorder recorder;        // for the thread that makes and feeds the engine
 };
 
 struct EngineFacts {
@@ -63,26 +63,25 @@ struct EngineFacts {
     std::string copies = "none"; // "2d" or "linear"; "none" on the CPU
     int threads = 0;             // 0 on the GPU
     int64_t chunk_batches = 0;
-    int64_t queries_at_once = 0; // of a batch
-    size_t device_bytes = 0;     // the most memory it took on the GPU
+    int64_t queries_at_once = 0; // per batch
+    size_t device_bytes = 0;     // peak GPU memory
 };
 
-// Rows of a chunk's input, as they follow one another in the file and in its elements, on their way into the chunk's
-// slot.
+// Rows of a chunk's input to copy into the chunk's slot, contiguous and in the elements of the file.
 struct RowsIn {
     int slot;
-    int64_t first_row; // of the slot
+    int64_t first_row; // in the slot
     int64_t rows;
     const void* from;
-    int buffer; // the staging buffer that `from` is in
+    int buffer; // index of the staging buffer that contains `from`
 };
 
-// What to compute of a chunk: one of the steps that the engine takes for it.
+// A step of computing a chunk.
 struct Work {
     int slot;
     int64_t batches;
     int slice;
-    const int32_t* lengths = nullptr; // the keys of each batch, of a problem by lengths; they stay for the run
+    const int32_t* lengths = nullptr; // the keys of each batch, for a problem by lengths; valid during the run
 };
 
 struct RowRange {
@@ -93,56 +92,56 @@ struct RowRange {
 // Rows of a slot's output.
 struct RowsOut {
     int slot;
-    int64_t first_row; // of the slot
+    int64_t first_row; // in the slot
     int64_t rows;
-    void* staging;             // room for them, in the elements of the file
-    int writer;                // who asks
-    RowStatistics* statistics; // room for theirs, where the engine was asked for them; else null
+    void* staging;             // space for them, in the elements of the file
+    int writer;                // the calling thread
+    RowStatistics* statistics; // space for the rows' statistics, if asked for; else null
 };
 
-// Has slots, each with room for what a chunk of batches takes and gives. copy_in() and compute() are called by one
-// thread in the order of the chunks, which take the slots in turn. A slot is computed only after the whole output of
-// the chunk before was fetched from it, or is not wanted, for its case has failed; of a chunk of another case, not even
-// rows are copied in before. Every function may throw Error. One of code `internal` says that the engine is broken;
-// after any other it may begin another case.
+// Has slots, each with memory for the input and output of a chunk of batches. One thread calls copy_in() and compute()
+// in the order of the chunks, which take the slots in turn. A slot is computed only after the complete output of its
+// previous chunk was fetched, or is not needed because its case has failed; rows of another case are not even copied in
+// before. Every function may throw Error. The code `internal` means that the engine is broken; after any other it may
+// begin another case.
 class Engine {
 public:
     virtual ~Engine() = default;
 
-    // Another case, by the same thread. What the engine has stays; the sizes below are those of this case from then on.
-    // Output of the case before may still be fetched. Where its slots have to move, the engine calls `all_fetched`,
-    // which returns when there is none left.
+    // Begins another case, in the same thread. The engine's resources stay; the sizes below then belong to this case.
+    // Output of the case before may still be fetched. Where slots must move, the engine calls `all_fetched`, which
+    // returns after the last fetch.
     virtual void begin(const std::string& input, const Problem& problem, const std::function<void()>& all_fetched) = 0;
-    // Of the case that was begun last.
+    // For the case that began last.
     virtual EngineFacts facts() = 0;
 
     virtual int slots() const = 0;
     virtual int64_t chunk_batches() const = 0;
-    // In how many steps a chunk is computed: one, unless chunks are single batches so large that the first output rows
-    // should be on their way while the others are computed.
+    // The number of steps for a chunk: one, unless chunks are single batches so large that the first output rows should
+    // be fetched while the others are computed.
     virtual int slices() const = 0;
-    // The output rows of a slot that are complete after that slice of a chunk of so many batches, and were not before.
+    // The output rows of a slot that this slice of a chunk of `batches` batches completes.
     virtual RowRange completes(int64_t batches, int slice) const = 0;
 
     // May return before the rows are copied.
     virtual void copy_in(const RowsIn& rows) = 0;
-    // Called by any thread before the staging buffer is filled again.
+    // Any thread calls this before it refills the staging buffer.
     virtual void wait_until_copied(int buffer) = 0;
     // May return before anything is computed.
     virtual void compute(const Work& work) = 0;
-    // Called by several threads, each with its own number. Returns where the rows are, in the elements of the file,
-    // once they are there: in `staging`, or where the engine keeps them. Their statistics, if asked for, are in the
-    // room for them then.
+    // Several threads call this, each with its own number. Returns the address of the rows, in the elements of the
+    // file, once they are complete: in `staging`, or in the engine's memory. Their statistics, if asked for, are
+    // complete then too.
     virtual const void* fetch(const RowsOut& rows) = 0;
 
-    // After the last fetch of all.
+    // Call after the last fetch of all cases.
     virtual void finish() = 0;
 };
 
 using MakeEngine = std::function<std::unique_ptr<Engine>(const EngineRequest&)>;
 
-// How many batches to handle at a time: enough that fixed costs vanish, few enough that memory stays small and
-// that there are `parts` chunks to handle at once.
+// The number of batches per chunk: enough that fixed costs vanish, few enough that memory stays small and `parts`
+// chunks can be in progress.
 int64_t chunk_batches_for(const Problem& problem, int parts);
 
 } // namespace hw4

@@ -1,4 +1,4 @@
-// How the threads of a run end together: the stage that fails first has its say, and no thread waits any longer.
+// How the threads of a run end together: the first failure counts, and no thread waits any longer.
 #pragma once
 
 #include <condition_variable>
@@ -12,10 +12,10 @@ namespace hw4 {
 // Thrown by a wait that ends because another stage failed.
 struct Stopped : std::exception {};
 
-// What threads of a run wait on together: every change wakes all that wait.
+// State that threads wait for: every change wakes all waiting threads.
 class SharedState {
 public:
-    // No thread waits any longer.
+    // Ends all waiting.
     void stop() {
         change([this] { stopped_ = true; });
     }
@@ -34,7 +34,7 @@ protected:
         changed_.notify_all();
     }
 
-    // The lock, once the state is `ready` or the run stops.
+    // Returns the lock once the state is `ready` or the run stops.
     template <class Ready>
     std::unique_lock<std::mutex> wait_or_stop(const Ready& ready) {
         auto locked = lock();
@@ -58,10 +58,10 @@ private:
 
 class FirstFailure {
 public:
-    // `stop` wakes every thread that waits; it must not throw.
+    // `stop` wakes all waiting threads; it must not throw.
     explicit FirstFailure(std::function<void()> stop) : stop_(std::move(stop)) {}
 
-    // Runs a stage. What it throws is kept if it is the first, and stops the others.
+    // Runs a stage. Its exception is stored if it is the first, and stops the other stages.
     template <class Work>
     void guard(const Work& work) noexcept {
         try {
@@ -72,7 +72,7 @@ public:
         }
     }
 
-    // After every stage has ended.
+    // Call after every stage has ended.
     void rethrow() const {
         if (first_) std::rethrow_exception(first_);
     }

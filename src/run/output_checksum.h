@@ -1,4 +1,4 @@
-// The CRC-32 of an output whose parts are written in any order, by several threads.
+// The CRC-32 of an output whose parts several threads write in any order.
 #pragma once
 
 #include <zlib.h>
@@ -29,7 +29,7 @@ public:
         return digits;
     }
 
-    // For who adds up the parts that several have written: what was added, as bytes.
+    // Serializes the added parts, so that another process can join the parts of several.
     std::string packed() const {
         std::string bytes;
         for (const auto& [offset, added] : parts_) {

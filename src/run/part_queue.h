@@ -1,5 +1,5 @@
-// The way of the output from the engine to the writers: parts of computed chunks, in the order of the cases and their
-// files; for each slot how many of its parts are still to be fetched, and for each case whether all are written.
+// The output's path from the engine to the writers: parts of computed chunks, in the order of the cases and their
+// files; counts for each slot the parts that are not yet fetched, and for each case those that are not yet written.
 #pragma once
 
 #include <algorithm>
@@ -15,25 +15,25 @@ namespace hw4 {
 // Consecutive rows of the output.
 struct OutputPart {
     int slot;
-    int64_t slot_row; // the first one, in the slot
-    int64_t file_row; // and in the file, or in the part of it that is computed
+    int64_t slot_row; // first row in the slot
+    int64_t file_row; // first row in the file, or in the computed part of it
     int64_t rows;
-    int of = 0;           // the case, by its number in the run
-    bool in_turn = false; // to be written before any other such part is begun
+    int of = 0;           // number of the case in the run
+    bool in_turn = false; // must be written before any other such part begins
 };
 
-// After the last part of a case, whether there are any or not: a part without rows, of no slot.
+// Follows the last part of a case, even a case without parts: a part without rows or a slot.
 inline OutputPart end_of_case(int number) { return {0, 0, 0, 0, number}; }
 
 class PartQueue : public SharedState {
 public:
-    // Before the first part of a case: until done() with its end it counts as if a part were out.
+    // Before the first part of a case: counts as an unwritten part until done() with the case's end.
     void hold(int of) {
         change([&] { ++cases_[of].left; });
     }
     void push(const OutputPart& part) {
         change([&] {
-            // All that may fail before anything counts: another case may follow, and wait.
+            // Allocate before counting: another case may follow, and wait.
             int64_t& unfetched = unfetched_[part.slot];
             OfCase& of_case = cases_[part.of];
             parts_.push_back(part);
@@ -42,12 +42,12 @@ public:
             of_case.ended = part.rows == 0;
         });
     }
-    // No more will be pushed.
+    // No more parts follow.
     void close() {
         change([this] { closed_ = true; });
     }
 
-    // Writers: the next part; none after the last, or when the run stops.
+    // For writers: the next part; none after the last, or when the run stops.
     std::optional<OutputPart> pop() {
         const auto lock = wait_or_stop([this] { return can_pop() || (closed_ && parts_.empty()); });
         if (stopped_ || parts_.empty()) return std::nullopt;
@@ -59,7 +59,7 @@ public:
     void fetched(int slot) {
         change([&] { --unfetched_[slot]; });
     }
-    // With a part that was popped nothing is left to do. True: that was the last of its case.
+    // A popped part needs no more work. True: it was the last of its case.
     bool done(const OutputPart& part) {
         bool last = false;
         change([&] {
@@ -83,15 +83,15 @@ public:
 
 private:
     struct OfCase {
-        int64_t left = 0; // to be written
+        int64_t left = 0; // parts not yet written
         bool ended = false;
     };
 
     bool can_pop() const { return !parts_.empty() && !(parts_.front().in_turn && turn_taken_); }
 
     std::deque<OutputPart> parts_;
-    std::map<int, int64_t> unfetched_; // by slot
-    std::map<int, OfCase> cases_;      // by number
+    std::map<int, int64_t> unfetched_; // keyed by slot
+    std::map<int, OfCase> cases_;      // keyed by number
     bool turn_taken_ = false;
     bool closed_ = false;
 };

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kNoPlace = std::numeric_limits<int64_t>::max();
 
-// The place of a flaw in the file.
+// The place of the bad value in the file.
 int64_t place_of(const std::exception_ptr& failure) {
     try {
         std::rethrow_exception(failure);
@@ -20,8 +20,8 @@ int64_t place_of(const std::exception_ptr& failure) {
     }
 }
 
-// The whole case, or its parts. After a flaw the other parts of its batch are looked at too: in the file their rows are
-// among one another.
+// The whole case, or its parts. After a bad value the other parts of its batch are checked too: in the file their rows
+// are interleaved.
 class PartsOfCase : public RunCases {
 public:
     explicit PartsOfCase(const CaseRun& run)
@@ -48,7 +48,7 @@ private:
     std::vector<RunCase> cases_;
     size_t next_ = 0;
     std::atomic<bool> over_{false};
-    std::atomic<int64_t> last_batch_{kNoPlace}; // that parts are needed of
+    std::atomic<int64_t> last_batch_{kNoPlace}; // the last batch whose parts are needed
 };
 
 } // namespace

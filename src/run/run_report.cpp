@@ -10,11 +10,11 @@
 namespace hw4 {
 namespace {
 
-constexpr double kShortest = 0.5e-6; // what is shorter would be a row of 0.000: the engine has no such stage, mostly
+constexpr double kShortest = 0.5e-6; // shorter ones would be a row of 0.000, mostly a stage that the engine lacks
 
 constexpr Stage stage_at(int index) { return static_cast<Stage>(index); }
 
-// Stages whose speed is in bytes.
+// Stages whose rate is in bytes.
 bool moves_bytes(Stage stage) {
     switch (stage) {
     case Stage::read:
@@ -96,7 +96,7 @@ void add_engine(JsonFields& fields, const EngineFacts& engine) {
     fields.add("queries_at_once", engine.queries_at_once);
 }
 
-// What a run of one case and one of many tell of themselves.
+// Fields that runs of one case and of many have in common.
 void add_run(JsonFields& fields, const CasesReport& report, const RunFigures& figures) {
     fields.add("readers", int64_t{report.readers});
     fields.add("writers", int64_t{report.writers});
@@ -286,7 +286,7 @@ std::string json_text(const std::vector<std::string>& entries, const CasesReport
     return fields.text() + "\n";
 }
 
-// The host and the GPU of a rank are two processes of the picture, their threads and streams its lines.
+// The host and the GPU of a rank are two processes in the trace; threads and streams are its lines.
 std::string trace_events(const Timeline& timeline, const TraceOfRank& of) {
     const int host = 2 * of.rank + 1;
     const int gpu = host + 1;

@@ -1,4 +1,4 @@
-// What a run tells its user: the breakdown of --time, the JSON of --json, the picture of --trace.
+// Reports of a run: the breakdown of --time, the JSON of --json, the trace of --trace.
 #pragma once
 
 #include <string>
@@ -17,24 +17,24 @@ struct RunFigures {
     size_t host_peak_bytes = 0;
 };
 
-// One of several who have computed a case together.
+// One of several ranks that computed a case together.
 struct RankReport {
     std::string node;
-    RunReport run;    // no device where it had nothing to do
-    double began = 0; // seconds of its own timeline when all of them began to compute
+    RunReport run;    // no device where it had no work
+    double began = 0; // seconds of its own timeline when all ranks began to compute
     double flops = 0;
     RunFigures figures;
 };
 
-// What the ranks come to: the engine is that of the first that had one; memory and bytes are the sums, the seconds of a
-// stage those of the rank in which it took longest. `in_one_process`: each rank's memory on the host is that of all.
+// The ranks' combined report: the engine is that of the first rank that had one; memory and bytes are sums, and a
+// stage's seconds are those of its slowest rank. `in_one_process`: each rank's host memory is that of all.
 RunReport together(const Problem& problem, const std::vector<RankReport>& ranks);
 RunFigures together(const std::vector<RankReport>& ranks, bool in_one_process);
 
-// The longest time of kernels over the mean; 1 is best.
+// The longest kernel time over the mean; 1 is best.
 double imbalance(const std::vector<RankReport>& ranks);
 
-// `ranks`: where there are several.
+// `ranks`: for several ranks.
 std::string time_table(const RunReport& report, const RunFigures& figures, const std::vector<RankReport>& ranks = {});
 std::string json_text(const std::string& input, const RunReport& report, const RunFigures& figures,
                       const std::vector<RankReport>& ranks = {});
@@ -43,18 +43,18 @@ std::string json_text(const std::string& input, const RunReport& report, const R
 struct CaseReport {
     CaseNames names;
     ExitCode code = ExitCode::ok;
-    std::string message = ""; // why it failed; what follows is told of others only
+    std::string message = ""; // why it failed; the fields below are for the others
     double seconds = 0;
     Problem problem{};
     EngineFacts engine{};
-    std::string output_crc32 = ""; // empty where nobody wants to know
+    std::string output_crc32 = ""; // empty: not asked for
 };
 
 // All of them.
 struct CasesReport {
     int64_t cases = 0;
     int64_t failed = 0;
-    double flops = 0; // of those that did not fail, as the memory is
+    double flops = 0; // without failed cases, like the memory
     size_t device_bytes = 0;
     int readers = 0;
     int writers = 0;
@@ -66,15 +66,15 @@ struct CasesReport {
 // "t04.in<tab>(B, N, d): (80, 256, 64)<tab>Time: 0.079 seconds", with what a line cannot hold as \x09.
 std::string case_line(const CaseReport& settled);
 std::string time_table(const CasesReport& report, const RunFigures& figures);
-// An object of the list that the next takes.
+// An object of the list in the next function's result.
 std::string json_entry(const CaseReport& settled);
 std::string json_text(const std::vector<std::string>& entries, const CasesReport& report, const RunFigures& figures);
 
-// In the format that chrome://tracing and Perfetto open: what trace_events() gives of each rank, with its own lines.
+// In the format of chrome://tracing and Perfetto: the events of each rank from trace_events(), on its own lines.
 struct TraceOfRank {
     int rank = 0;
-    std::string owner = ""; // before the names of its lines
-    double later = 0;       // seconds after the picture's start when its timeline began
+    std::string owner = ""; // prefix of its lines' names
+    double later = 0;       // seconds from the trace's start to its timeline's
 };
 std::string trace_events(const Timeline& timeline, const TraceOfRank& of);
 std::string trace_text(const std::vector<std::string>& events_of_ranks);

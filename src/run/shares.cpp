@@ -7,16 +7,16 @@ namespace {
 
 static_assert(kCutRows % fixed::kTileKeys == 0 && kCutRows % fixed16::kTileKeys == 0, "tiles end where rows are cut");
 
-// The places within a head of queries where it may be cut, by number: 0 is its start.
+// The numbered places where a head of queries may be cut: 0 is its start.
 class Cuts {
 public:
     explicit Cuts(const Problem& problem)
         : problem_(problem), first_(problem.mask == Mask::none ? kCutRows : first_under_mask(problem)) {}
 
-    // The cut that leaves about that share of the head's cost before it.
+    // The cut before which about this fraction of the head's cost lies.
     int64_t nearest(double share) const {
         const double wanted = share * cost_before(problem_.queries);
-        int64_t low = 0; // of the cuts with less before them, the last
+        int64_t low = 0; // the last cut with less before it
         int64_t high = count();
         while (low + 1 < high) {
             const int64_t middle = low + (high - low) / 2;
@@ -28,7 +28,7 @@ public:
     }
 
 private:
-    // The first row before which some are cut off and a multiple of kCutRows keys is seen.
+    // The first row before which rows are cut off and which sees a multiple of kCutRows keys.
     static int64_t first_under_mask(const Problem& problem) {
         const int64_t hidden = problem.keys - problem.queries; // row q - 1 sees q + hidden keys
         const int64_t seen = hidden < 0 ? kCutRows : (hidden / kCutRows + 1) * kCutRows;
@@ -36,7 +36,7 @@ private:
     }
 
     int64_t at(int64_t number) const { return number == 0 ? 0 : first_ + (number - 1) * kCutRows; }
-    // With the start.
+    // Includes the start.
     int64_t count() const { return first_ >= problem_.queries ? 1 : 2 + (problem_.queries - 1 - first_) / kCutRows; }
 
     double cost_before(int64_t row) const {
@@ -49,18 +49,18 @@ private:
     const int64_t first_;
 };
 
-// What a pair of a query and a key costs, in products of a row: forward makes two of them, which of the others is said.
+// The cost of a pair of a query and a key, in products of a row: forward makes two; the comments list the others.
 constexpr double kForwardCost = 2;
 constexpr double kQueryCost = kForwardCost + 3; // scores, dP, dQ
 constexpr double kBlockCost = 4;                // scores, dP, dK, dV
 constexpr double kWholeCost = kForwardCost + 5;
 
-// A head of keys whose gradients several give: into which blocks its keys are cut, each for one of them, so that the
-// one who takes longest takes as short as can be; the others share the rows of queries.
+// A head of keys whose gradients several ranks compute: divides its keys into blocks, one rank each, so that the
+// slowest rank is as fast as possible; the other ranks share the rows of queries.
 class KeyBlocks {
 public:
     KeyBlocks(const Problem& problem, int shares) : problem_(problem) {
-        double enough = kWholeCost * pairs_from(0); // for two, and one by himself
+        double enough = kWholeCost * pairs_from(0); // for two ranks, and one alone
         if (shares == 1) return;
         double too_little = 0;
         constexpr int kHalvings = 40;
@@ -79,7 +79,7 @@ public:
 private:
     double pairs_from(int64_t key) const { return visible_pairs(problem_.mask, problem_.queries, problem_.keys - key); }
 
-    // The pairs of the rows that see the key, with every key that they see.
+    // The pairs of the rows that see the key, with all keys that these rows see.
     double pairs_of_rows_seeing(int64_t key) const {
         const int64_t before = key + 1 - sight_of(problem_.mask, problem_.queries, problem_.keys).first;
         const bool by_all = problem_.mask == Mask::none || before <= 0;
@@ -90,9 +90,9 @@ private:
         return kForwardCost * pairs_of_rows_seeing(first) + kBlockCost * (pairs_from(first) - pairs_from(end));
     }
 
-    // The largest block from that key on that costs no more; of no keys where there is none.
+    // The end of the largest block from this key on that costs no more; `first` where there is none.
     int64_t end_within(double most, int64_t first) const {
-        int64_t low = 0; // in cuts from `first` on
+        int64_t low = 0; // cuts after `first`
         int64_t high = (problem_.keys - first + kCutKeys - 1) / kCutKeys + 1;
         while (low + 1 < high) {
             const int64_t middle = low + (high - low) / 2;
@@ -102,7 +102,7 @@ private:
     }
     int64_t cut(int64_t first, int64_t number) const { return std::min(first + number * kCutKeys, problem_.keys); }
 
-    // As few blocks as cost no more each, up to so many; none where there is no way.
+    // The fewest blocks that cost no more each, up to `shares`; none where it is impossible.
     std::vector<int64_t> starts_within(double most, int shares) const {
         std::vector<int64_t> starts;
         for (int64_t first = 0; first < problem_.keys;) {
@@ -120,7 +120,7 @@ private:
         return blocks > 0 && left > 0 && kQueryCost * pairs_from(0) / left <= most;
     }
 
-    const Problem problem_; // of one head of keys, and of its heads of queries any
+    const Problem problem_; // one head of keys, with all its heads of queries
     std::vector<int64_t> starts_;
 };
 
@@ -158,7 +158,7 @@ std::vector<QueryRows> divide(const Problem& problem, int shares) {
     const Cuts cuts(problem);
     const auto start_of = [&](int64_t share) {
         const int64_t unit = units / shares * share + units % shares * share / shares;
-        const int64_t more = units % shares * share % shares; // of a unit, in its parts of one for each share
+        const int64_t more = units % shares * share % shares; // of a unit divided into one part per share
         if (whole_units) return (unit + (2 * more >= shares ? 1 : 0)) * unit_rows;
         return unit * unit_rows + (more == 0 ? 0 : cuts.nearest(static_cast<double>(more) / shares));
     };

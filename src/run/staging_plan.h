@@ -1,5 +1,5 @@
-// How the input is cut into pieces and the output into parts, and how many threads read and write them. Known from the
-// problem alone, so that reading starts before the engine is there.
+// Divides the input into pieces and the output into parts, and sets the number of reader and writer threads. The plan
+// depends only on the problem, so that reading starts before the engine exists.
 #pragma once
 
 #include <sys/mman.h>
@@ -25,10 +25,10 @@ struct StagingLimits {
 struct StagingPlan {
     int readers;
     int writers;
-    int64_t piece_rows; // input rows, in one buffer of the ring
-    int64_t part_rows;  // output rows, in a writer's buffer
+    int64_t piece_rows; // input rows per buffer of the ring
+    int64_t part_rows;  // output rows per writer's buffer
     int ring_buffers;
-    size_t piece_bytes; // of a buffer
+    size_t piece_bytes; // per buffer
     size_t part_bytes;
 
     size_t bytes() const {
@@ -39,7 +39,7 @@ struct StagingPlan {
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kLeastPieceBytes = size_t{256} << 10; // below, calls cost more than bytes
 
-// Rows that one of `shares` equal buffers would have, within the limits; at least one, however long.
+// The rows in each of `shares` equal buffers, within the limits; at least one row, however long.
 inline int64_t rows_of_piece(size_t row_bytes, int64_t rows, int64_t shares, size_t most_bytes) {
     const auto of_bytes = [&](size_t bytes) { return static_cast<int64_t>(bytes / row_bytes); };
     const int64_t share = (rows + shares - 1) / shares;
@@ -47,7 +47,7 @@ inline int64_t rows_of_piece(size_t row_bytes, int64_t rows, int64_t shares, siz
     return std::clamp<int64_t>(std::min(std::max(share, least), of_bytes(most_bytes)), 1, rows);
 }
 
-// A pipe has one reader or one writer. `beside_output`: bytes that come with each output row.
+// A pipe has one reader or one writer. `beside_output`: additional bytes per output row.
 inline StagingPlan plan_staging(const Problem& problem, bool many_readers, bool many_writers,
                                 const StagingLimits& limits, size_t beside_output = 0) {
     const auto count = [](int64_t rows, int64_t of) { return (rows + of - 1) / of; };
@@ -55,7 +55,7 @@ inline StagingPlan plan_staging(const Problem& problem, bool many_readers, bool 
         const size_t bytes = static_cast<size_t>(rows) * row_bytes;
         return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     };
-    constexpr int64_t kShares = 2; // pieces a thread should find, at least
+    constexpr int64_t kShares = 2; // pieces per thread, at least
     StagingPlan plan{};
     const size_t in_bytes = problem.stored_row_bytes();
     const size_t out_bytes = problem.stored_row_bytes() + beside_output;
@@ -72,7 +72,7 @@ inline StagingPlan plan_staging(const Problem& problem, bool many_readers, bool 
     return plan;
 }
 
-// Buffers and threads for any number of cases, which are not known yet.
+// Buffers and threads for any number of cases, which are not yet known.
 inline StagingPlan plan_for_any(const StagingLimits& limits) {
     StagingPlan plan{};
     plan.readers = limits.readers;
@@ -82,13 +82,13 @@ inline StagingPlan plan_for_any(const StagingLimits& limits) {
     return plan;
 }
 
-// A mapping from a huge page on.
+// A mapping that is aligned to huge pages.
 class MappedMemory {
 public:
     explicit MappedMemory(size_t bytes)
         : bytes_(bytes), mapped_bytes_(bytes + kHugePage), mapped_(map(mapped_bytes_)),
           start_(first_huge_page(mapped_)) {
-        (void)::madvise(start_, bytes, MADV_HUGEPAGE); // a wish: small pages do as well, only slower
+        (void)::madvise(start_, bytes, MADV_HUGEPAGE); // optional: small pages work too, only slower
     }
     ~MappedMemory() { ::munmap(mapped_, mapped_bytes_); }
     MappedMemory(const MappedMemory&) = delete;
@@ -116,8 +116,8 @@ private:
     unsigned char* start_;
 };
 
-// The memory of all staging buffers: one mapping, of huge pages where the system has them. Fewer pages cost less to
-// fault in and, on the GPU's side, less to pin.
+// The memory of all staging buffers: one mapping, of huge pages where the system has them. Fewer pages are faster to
+// fault in and, for the GPU, to pin.
 class StagingMemory {
 public:
     explicit StagingMemory(const StagingPlan& plan)
@@ -126,12 +126,12 @@ public:
     void* data() const { return memory_.data(); }
     size_t bytes() const { return memory_.bytes(); }
 
-    // Where a reader puts a piece of the input: a buffer of so many bytes at least. Who has the buffer asks.
+    // The buffer for a reader's piece, of at least `bytes` bytes. Only the thread that has the buffer calls this.
     unsigned char* ring_buffer(int index, size_t bytes) {
         if (bytes > plan_.piece_bytes) return larger(index, bytes);
         return memory_.data() + static_cast<size_t>(index) * plan_.piece_bytes;
     }
-    // Where a writer takes output from.
+    // The buffer for a writer's output.
     unsigned char* writer_buffer(int writer, size_t bytes) {
         if (bytes > plan_.part_bytes) return larger(plan_.ring_buffers + writer, bytes);
         return memory_.data() + static_cast<size_t>(plan_.ring_buffers) * plan_.piece_bytes +
@@ -139,11 +139,12 @@ public:
     }
 
 private:
-    // A case with rows longer than the buffers, which were made for any: memory of its own, which no GPU knows of.
+    // Separate memory, not pinned for a GPU, for a case whose rows are longer than the buffers, which were sized
+    // before.
     unsigned char* larger(int buffer, size_t bytes) {
         std::unique_ptr<MappedMemory>& memory = larger_[static_cast<size_t>(buffer)];
         if (!memory || memory->bytes() < bytes) {
-            memory.reset(); // first: there may not be enough for both
+            memory.reset(); // free the old memory first: there may not be enough for both
             memory = std::make_unique<MappedMemory>(bytes);
         }
         return memory->data();
@@ -151,7 +152,7 @@ private:
 
     StagingPlan plan_;
     MappedMemory memory_;
-    std::vector<std::unique_ptr<MappedMemory>> larger_; // by buffer, those of the ring first
+    std::vector<std::unique_ptr<MappedMemory>> larger_; // indexed by buffer, the ring's first
 };
 
 } // namespace hw4

@@ -1,7 +1,7 @@
-// The way of the input from the readers to the engine, one case after the other: piece p of the run is in buffer
-// p % buffers. Readers take the pieces in order, those of the next case straight after a case's last, and fill them
-// side by side; one thread takes them out again in order, whatever order they were filled in. Since a piece is only
-// taken together with its buffer, the piece that is waited for always has one.
+// The input's path from the readers to the engine, one case after another: piece p of the run is in buffer p % buffers.
+// Readers take the pieces in order, the next case's directly after a case's last, and fill them in parallel; one thread
+// removes them in order. A piece is only taken together with its buffer, so the piece that this thread waits for always
+// has one.
 #pragma once
 
 #include <algorithm>
@@ -18,22 +18,22 @@
 namespace hw4 {
 
 struct StagedPiece {
-    int of;         // the case, by its number in the run
-    int64_t piece;  // of the case
-    int64_t number; // of the run
+    int of;         // number of the case in the run
+    int64_t piece;  // within the case
+    int64_t number; // within the run
 };
 
 struct FilledPiece {
     StagedPiece staged;
     Findings findings;
-    std::exception_ptr error; // what its reader threw
+    std::exception_ptr error; // thrown by its reader
 };
 
-// How a case comes.
+// The pieces of a case.
 struct PiecesOfCase {
     int64_t pieces;
-    int buffers;  // that they may take at once
-    bool in_turn; // one is read after the other
+    int buffers;  // the most that they may occupy at once
+    bool in_turn; // pieces are read one after another
 };
 
 class StagingRing : public SharedState {
@@ -42,17 +42,17 @@ public:
 
     int buffer_of(const StagedPiece& staged) const { return static_cast<int>(staged.number % buffers_); }
 
-    // The next case.
+    // Adds the next case.
     void add(const PiecesOfCase& pieces) {
         change([&] { cases_.push_back({pieces.pieces, pieces.buffers, pieces.in_turn}); });
     }
-    // There is none.
+    // No more cases follow.
     void close() {
         change([this] { closed_ = true; });
     }
 
-    // Readers: the next piece, once its buffer is free; none when all are taken, or the run stops. What comes after a
-    // piece that has failed is not needed.
+    // For readers: the next piece, once its buffer is free; none when all are taken, or the run stops. The pieces after
+    // a failed one are not needed.
     std::optional<StagedPiece> take() {
         const auto all_taken = [this] { return closed_ && taking_ == added(); };
         const auto lock = wait_or_stop([&] {
@@ -69,8 +69,8 @@ public:
         set_filled(staged, {true, {}, std::move(error)});
     }
 
-    // The one taker, for each case that was added, in turn: waits for its next piece; none, once, after the last. A
-    // piece has to be released before the next is waited for. Throws Stopped.
+    // For the single taker, called in turn for each added case: waits for the case's next piece; returns none, once,
+    // after the last. The taker must release a piece before it waits for the next. Throws Stopped.
     std::optional<FilledPiece> wait_filled(int of) {
         const auto lock = wait_for([&] { return entry_of(released_).filled || has_no_more(of); });
         if (has_no_more(of)) {
@@ -88,10 +88,10 @@ public:
         });
     }
 
-    // Any thread may call this: no more pieces of the case are taken. The taker still gets those that were.
+    // Any thread may call this: readers take no more pieces of the case. The taker still gets those that they took.
     void abandon(int of) {
         change([&] {
-            if (of >= first_) case_of(of).end = case_of(of).taken; // or all of it is out
+            if (of >= first_) case_of(of).end = case_of(of).taken; // otherwise all of it is out
         });
     }
 
@@ -102,7 +102,7 @@ private:
         std::exception_ptr error;
     };
     struct Case {
-        int64_t end = 0; // what is to be taken of it
+        int64_t end = 0; // the number of its pieces to take
         int buffers = 0;
         bool in_turn = false;
         int64_t taken = 0;
@@ -144,9 +144,9 @@ private:
     std::vector<Entry> entries_;
     std::deque<Case> cases_; // from number first_ on
     int first_ = 0;
-    int taking_ = 0;       // the case that the next piece is of
-    int64_t next_ = 0;     // to be taken by a reader
-    int64_t released_ = 0; // pieces before this one are out of the ring
+    int taking_ = 0;       // the case of the next piece
+    int64_t next_ = 0;     // the next piece for a reader
+    int64_t released_ = 0; // pieces before this one have left the ring
     bool closed_ = false;
 };
 

@@ -58,7 +58,7 @@ void Timeline::add(const Span& span) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     try {
         spans_.push_back(span);
-    } catch (const std::bad_alloc&) { // the run goes on, only its picture has a gap
+    } catch (const std::bad_alloc&) { // the run continues with a gap in its trace
     }
 }
 

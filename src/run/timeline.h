@@ -1,4 +1,4 @@
-// When every stage of a run was at work, and on what: for --time, --json and --trace.
+// When each stage of a run was active, and on what data: for --time, --json and --trace.
 #pragma once
 
 #include <array>
@@ -12,24 +12,24 @@ namespace hw4 {
 
 enum class Stage {
     driver,   // starting the CUDA driver
-    context,  // making the context
-    pin,      // the staging buffers
-    allocate, // the slots
-    load,     // the kernel's code to the GPU
-    prepare,  // the output file's room and pages
+    context,  // creating the context
+    pin,      // pinning the staging buffers
+    allocate, // allocating the slots
+    load,     // loading the kernel's code to the GPU
+    prepare,  // reserving the output file's space and pages
     read,
     check,
     copy_in,
     kernel,
     copy_out,
     write,
-    release, // giving back what the engine has
+    release, // freeing the engine's resources
 };
 constexpr int kStages = 13;
 
 const char* name_of(Stage stage);
 
-// One line of the picture: a thread of the host or a stream of the GPU.
+// One line of the trace: a thread of the host or a stream of the GPU.
 struct Track {
     std::string name;
     bool on_gpu;
@@ -40,17 +40,17 @@ struct Span {
     Stage stage;
     double from; // seconds since the timeline's start
     double to;
-    size_t bytes; // moved or looked at; 0 where bytes are not the point
+    size_t bytes; // moved or examined; 0 where bytes do not matter
 };
 
 struct StageUse {
-    double seconds = 0; // in which it was busy, on however many threads or streams
+    double seconds = 0; // busy time, on any number of threads or streams
     size_t bytes = 0;
 };
 
 struct TimelineSummary {
     std::array<StageUse, kStages> stages;
-    double overlap = 0; // how many stages were busy at once, on average over the time in which any was
+    double overlap = 0; // busy stages at once, averaged over the time in which any was busy
 
     const StageUse& operator[](Stage stage) const { return stages[static_cast<size_t>(stage)]; }
     StageUse& operator[](Stage stage) { return stages[static_cast<size_t>(stage)]; }
@@ -69,7 +69,7 @@ public:
     int add_track(std::string name, bool on_gpu);
     void add(const Span& span) noexcept;
 
-    // Once every thread that adds has ended.
+    // Call after every thread that adds has ended.
     const std::vector<Track>& tracks() const { return tracks_; }
     const std::vector<Span>& spans() const { return spans_; }
 
@@ -80,7 +80,7 @@ private:
     std::vector<Span> spans_;
 };
 
-// Where a thread writes down what it does. Without a timeline it does nothing.
+// Records what a thread does. Without a timeline it does nothing.
 class SpanRecorder {
 public:
     SpanRecorder() = default;
@@ -88,7 +88,7 @@ public:
         if (timeline != nullptr) track_ = timeline->add_track(track, false);
     }
 
-    // What `work` returns; `bytes` are those it handles.
+    // Returns the result of `work`; `bytes` are those it handles.
     template <class Work>
     auto time(Stage stage, size_t bytes, const Work& work) const {
         const Stroke stroke(*this, stage, bytes);
