@@ -1,5 +1,5 @@
-// How ranks fail: all together, by one line and one exit code. A rank whose work has failed does not leave; it says so
-// in the next exchange, and then all of them end.
+// Ranks fail together, with one line and one exit code. A rank whose work has failed does not leave; it reports the
+// failure in the next exchange, and then all ranks end.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace hw4 {
 
-// Known to all ranks. Only one of them need say it.
+// An error that all ranks know. Only one of them needs to print it.
 class AgreedError : public Error {
 public:
     using Error::Error;
@@ -24,22 +24,22 @@ struct RankFailure {
     static constexpr int64_t kNoPlace = std::numeric_limits<int64_t>::max();
 
     ExitCode code = ExitCode::internal;
-    int64_t place = kNoPlace; // of a flaw, in the file
+    int64_t place = kNoPlace; // of the bad value in the file
     std::string message;
 };
 
-// What `work` throws.
+// Returns what `work` throws.
 std::optional<RankFailure> attempt(const std::function<void()>& work);
 
-// Called by all. Where any of them has a failure, throws AgreedError: the flaw with the smallest place, so that always
-// the same one is named, or else the first rank's failure, with the rank's number.
+// Called by all ranks. Where any rank has a failure, throws AgreedError: the bad value with the smallest place in the
+// file, which is always the same, or else the first rank's failure, with the rank's number.
 void agree(Ranks& ranks, const std::vector<std::optional<RankFailure>>& failures);
 
-// Every rank does its work, and all of them know how it went. By itself a rank throws what `work` does.
+// Every rank does its work, and all learn the result. A single rank throws what `work` throws.
 void agree(Ranks& ranks, const std::function<void()>& work);
 
-// Called by all: of `available` processors, which are `set`, those for this rank. Who may run on the same ones of the
-// same machine divide them; whom a launcher has bound to some of its own has all of those.
+// Called by all ranks: the number of processors for this rank, of the `available` ones in `set`. Ranks with the same
+// set on the same machine divide them; a rank that a launcher has bound to its own processors gets all of those.
 int share_of_processors(Ranks& ranks, int available, const std::string& set);
 
 } // namespace hw4

@@ -12,7 +12,7 @@ std::string bytes_of(const float* values, const Piece& piece) {
     return {reinterpret_cast<const char*>(values + piece.first), piece.count * sizeof(float)};
 }
 
-// The piece's numbers are all that the bytes have.
+// The bytes are exactly the piece's numbers.
 void put(const std::string& bytes, float* values, const Piece& piece) {
     if (bytes.size() != piece.count * sizeof(float))
         throw Error(ExitCode::internal, "a rank has sent " + std::to_string(bytes.size()) + " bytes, expected " +
@@ -42,7 +42,7 @@ void ExchangedNumbers::all_to_all(const float* values, const std::vector<Piece>&
     const std::vector<std::string> all = ranks_.exchange(mine.bytes());
     for (size_t rank = 0; rank < all.size(); ++rank) {
         OpenedParcel parcel(all[rank]);
-        for (int k = 0; k < ranks_.rank(); ++k) parcel.take_text(); // those of others
+        for (int k = 0; k < ranks_.rank(); ++k) parcel.take_text(); // skips the numbers for others
         put(parcel.take_text(), received, from[rank]);
     }
 }

@@ -1,5 +1,4 @@
-// What ranks do together with numbers in bulk, beside the few bytes that they tell one another in Ranks::exchange().
-// Every call is one of all ranks.
+// Operations of all ranks on many numbers, beside the few bytes of Ranks::exchange(). All ranks must make every call.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +9,7 @@ namespace hw4 {
 
 class Ranks;
 
-// Some of the numbers of a vector.
+// A range of a vector.
 struct Piece {
     size_t first = 0;
     size_t count = 0;
@@ -20,23 +19,23 @@ class Collectives {
 public:
     virtual ~Collectives() = default;
 
-    // Everybody's numbers become the sums of all, in whatever order the library adds them.
+    // Replaces the numbers of every rank by the sums over all ranks, in any order that the library chooses.
     virtual void sum(float* values, size_t count) = 0;
-    // to[k] of `values` goes to rank k; what rank k sends comes to from[k] of `received`.
+    // to[k] of `values` goes to rank k; from[k] of `received` comes from rank k.
     virtual void all_to_all(const float* values, const std::vector<Piece>& to, float* received,
                             const std::vector<Piece>& from) = 0;
-    // Rank k's numbers are in pieces[k]; everybody gets all of them.
+    // Rank k's numbers are in pieces[k]; every rank gets all pieces.
     virtual void all_gather(float* values, const std::vector<Piece>& pieces) = 0;
-    // Nobody returns before all have come.
+    // A barrier.
     virtual void meet() = 0;
 
-    // Whether sum() takes a card's memory as it is.
+    // Whether sum() accepts device memory.
     virtual bool takes_device_memory() const { return false; }
     // "Open MPI 4.1.4"; empty: none.
     virtual std::string library() const { return ""; }
 };
 
-// Uses Ranks::exchange(): for one rank, and for threads of one process, which are few and have little to add up.
+// Uses Ranks::exchange(): for a single rank, and for threads of one process, which are few and add up little.
 class ExchangedNumbers : public Collectives {
 public:
     explicit ExchangedNumbers(Ranks& ranks) : ranks_(ranks) {}

@@ -10,10 +10,10 @@
 namespace hw4 {
 namespace {
 
-constexpr size_t kMostRoom = size_t{4} << 20; // of a rank
+constexpr size_t kMostRoom = size_t{4} << 20; // per rank
 constexpr size_t kRoomOfAll = size_t{1} << 30;
 constexpr size_t kLeastRoom = size_t{64} << 10;
-// A round begins when all have come: who has little to send comes all the same, or the others would wait for him.
+// A round begins when all ranks have joined: a rank with little to send joins too, because the others wait for it.
 constexpr std::chrono::milliseconds kPatience{2};
 
 size_t room_of(const Ranks& ranks) {
@@ -72,7 +72,7 @@ void Gathering::carry(const Write& write) {
                 const int file = parcel.take<int>();
                 const auto offset = parcel.take<uint64_t>();
                 const std::string bytes = parcel.take_text();
-                if (failure) continue; // the others go on to their end
+                if (failure) continue; // the other ranks continue to their end
                 try {
                     write(file, offset, bytes);
                 } catch (...) {
@@ -85,7 +85,7 @@ void Gathering::carry(const Write& write) {
 
 void Gathering::during(const std::function<void()>& work, const Write& write) {
     std::exception_ptr failure;
-    std::exception_ptr of_work; // which may only be that nobody carries
+    std::exception_ptr of_work; // perhaps only because no thread carries any more
     {
         WorkerThreads carrier;
         const auto carry_all = [&](int) {
@@ -105,7 +105,7 @@ void Gathering::during(const std::function<void()>& work, const Write& write) {
             of_work = std::current_exception();
         }
         end(false);
-        if (!has_carrier) carry_all(0); // no thread could be started; the others wait for what this rank tells them
+        if (!has_carrier) carry_all(0); // no thread could be started; the other ranks wait for a message from this one
     }
     for (const std::exception_ptr& either : {failure, of_work})
         if (either) std::rethrow_exception(either);

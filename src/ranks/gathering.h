@@ -1,6 +1,6 @@
-// For ranks without a file system in common: what they write goes to the first, in whose files it is written. Rounds of
-// all ranks carry it while they compute, each as soon as somebody has enough, so that no more than a few MiB of a rank
-// are on their way at a time.
+// For ranks without a common file system: they send their output to the first rank, which writes it. Rounds of all
+// ranks carry it during the computation; a round starts as soon as some rank has enough, so that at most a few MiB per
+// rank are in transit.
 #pragma once
 
 #include <condition_variable>
@@ -17,13 +17,13 @@ class Gathering {
 public:
     explicit Gathering(Ranks& ranks);
 
-    // Sends some bytes to one of the first rank's files; any threads of a rank that is at work call it. Waits for room.
+    // Sends bytes to one of the first rank's files; any thread of a working rank may call it. Waits for buffer space.
     void put(int file, uint64_t offset, const void* data, size_t size);
 
     using Write = std::function<void(int file, uint64_t offset, const std::string& bytes)>;
-    // Called by all: does its work while another thread carries, and returns when the work of all is done and all that
-    // they have put is written, by the first. Only that thread talks to the others meanwhile. Throws what `write` does,
-    // after which nothing more is written, or `work`.
+    // Called by all ranks: does the work while another thread carries, and returns when all work is done and the first
+    // rank has written everything. Only that thread communicates in the meantime. Throws what `work` or `write` throws;
+    // after an error of `write` nothing more is written.
     void during(const std::function<void()>& work, const Write& write);
 
 private:

@@ -7,7 +7,7 @@
 namespace hw4 {
 namespace {
 
-// How many were started. The launcher nearest to the process comes first: mpirun starts its daemons by srun.
+// The number of started processes. The launcher nearest to the process comes first: mpirun starts its daemons by srun.
 constexpr const char* kVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
 
 } // namespace

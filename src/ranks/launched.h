@@ -1,4 +1,4 @@
-// A process by itself, and whether it is one of several that were started together, as the environment tells.
+// Tells from the environment whether a process is alone or one of several that were started together.
 #pragma once
 
 #include <unistd.h>
@@ -16,21 +16,21 @@ namespace hw4 {
 
 struct Launched {
     int tasks = 1;
-    std::string variable; // that told so; empty: none did
+    std::string variable; // the variable with the number; empty: none
 };
 
 // A variable of the environment, null where there is none.
 using Environment = std::function<const char*(const char* name)>;
 
-// Knows Open MPI, MPICH and its kin, and the steps of Slurm. A job's own script is no task, though Slurm tells it of
-// those that the job may have (SLURM_NTASKS).
+// Supports Open MPI, MPICH and its derivatives, and Slurm steps. A job's own script is not a task, although Slurm gives
+// it the job's number of tasks (SLURM_NTASKS).
 Launched launched_as(const Environment& environment);
 Launched launched_as();
 
-// What to say to a user whose tasks do not know of one another, and why; with the way out where he wants just one.
+// The message for a user whose tasks cannot reach each other, with the reason and the way to run just one.
 std::string alone_among(const Launched& launched, const std::string& why);
 
-// Empty where the system does not tell.
+// Empty where the system does not report it.
 inline std::string machine_name() {
     std::array<char, 256> name{};
     return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";

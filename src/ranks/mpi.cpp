@@ -1,5 +1,5 @@
-// The ranks of a build with MPI, which is started only where something has started several processes: by itself a
-// process is as quick as in a build without.
+// The ranks of a build with MPI, which is initialized only where a launcher has started several processes: a single
+// process is as fast as in a build without MPI.
 #include <mpi.h>
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>
@@ -19,10 +19,10 @@
 namespace hw4 {
 namespace {
 
-// The most in one call: its bytes must be an int, too.
+// The most floats in one call: their bytes must fit an int, too.
 constexpr size_t kMostFloats = size_t{1} << 28;
 
-// In the words of MPI.
+// Pieces as MPI describes them.
 struct Places {
     std::vector<int> counts;
     std::vector<int> firsts;
@@ -52,7 +52,7 @@ public:
 
     void all_to_all(const float* values, const std::vector<Piece>& to, float* received,
                     const std::vector<Piece>& from) override {
-        // What is sent may begin beyond an int, and its pieces may lie farther apart than an int reaches.
+        // The pieces may begin beyond an int's range, and lie farther apart than an int can count.
         const size_t base = std::min_element(to.begin(), to.end(), begins_before)->first;
         std::vector<Piece> sent = moved_by(base, to);
         const float* start = values + base;
@@ -90,7 +90,7 @@ public:
 #endif
     }
 
-    // The first words of what it says, up to a comma or the end of the line.
+    // The first words of MPI's version text, up to a comma or the end of the line.
     std::string library() const override {
         std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
         int length = 0;
@@ -100,7 +100,7 @@ public:
     }
 
 private:
-    // For pieces that are too many numbers for one call.
+    // For pieces with too many numbers for one call.
     static void broadcast_each(float* values, const std::vector<Piece>& pieces) {
         for (size_t rank = 0; rank < pieces.size(); ++rank)
             for (size_t done = 0; done < pieces[rank].count; done += kMostFloats)
@@ -119,7 +119,7 @@ private:
     }
 };
 
-// An error of any call here ends all ranks, with MPI's own words (MPI_ERRORS_ARE_FATAL): nobody could be told.
+// An error in any MPI call ends all ranks, with MPI's own message (MPI_ERRORS_ARE_FATAL): no rank could be told.
 class MpiRanks : public Ranks {
 public:
     MpiRanks() {
@@ -166,7 +166,7 @@ public:
     }
 
 private:
-    // Where the bytes of each rank are, one after the other.
+    // The places of each rank's bytes, one rank after another.
     std::vector<Piece> pieces_of(const std::string& mine) const {
         const uint64_t size = mine.size();
         std::vector<uint64_t> sizes(static_cast<size_t>(count_));
@@ -188,7 +188,7 @@ private:
         return each;
     }
 
-    // MPI's threads must not be given the signals that InterruptGuard waits for later.
+    // MPI's threads must not get the signals that InterruptGuard waits for later.
     static void start() {
         sigset_t signals{};
         sigset_t before{};
@@ -214,7 +214,7 @@ std::unique_ptr<Ranks> start_ranks() {
     if (launched.tasks <= 1) return std::make_unique<OneRank>();
     auto ranks = std::make_unique<MpiRanks>();
     if (ranks->count() > 1) return ranks;
-    // Each was started, but MPI found no way to the others (srun without --mpi=pmix).
+    // Each process was started, but MPI found no way to the others (srun without --mpi=pmix).
     return std::make_unique<OneRank>(alone_among(launched, "MPI knows of one (with Slurm: srun --mpi=pmix)"));
 }
 

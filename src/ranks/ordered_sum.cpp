@@ -7,10 +7,10 @@
 namespace hw4 {
 namespace {
 
-// Numbers of a slice that are on their way at a time: they stay in a cache until they are added.
+// The numbers of a slice in transit at a time: few enough to stay in a cache until they are added.
 constexpr size_t kSliceFloats = size_t{64} << 10;
 
-// The nodes within S(first, width) that are whole in [begin, end).
+// The nodes within S(first, width) that lie completely in [begin, end).
 void cover(int first, int width, int begin, int end, int rank, std::vector<SumNode>& nodes) {
     if (first >= end || first + width <= begin) return;
     if (first >= begin && first + width <= end) {
@@ -22,7 +22,7 @@ void cover(int first, int width, int begin, int end, int rank, std::vector<SumNo
     cover(first + left, width - left, begin, end, rank, nodes);
 }
 
-// [first, first + count) in so many slices, as even as can be.
+// Divides [first, first + count) into this many slices of nearly equal size.
 std::vector<Piece> slices_of(size_t first, size_t count, size_t slices) {
     std::vector<Piece> pieces;
     for (size_t k = 0; k < slices; ++k) {
@@ -63,7 +63,7 @@ void OrderedSum::sum(const Parts& parts, const Piece& range, float* result) {
 }
 
 void OrderedSum::sum_slices(const Parts& parts, const std::vector<Piece>& slices, float* result) {
-    if (ranks_ == 1) { // which has one part
+    if (ranks_ == 1) { // a single rank has one part
         const Piece& all = slices.front();
         if (result != parts.front())
             std::memcpy(result + all.first, parts.front() + all.first, all.count * sizeof(float));
@@ -81,11 +81,11 @@ void OrderedSum::sum_slices(const Parts& parts, const std::vector<Piece>& slices
         bring_parts(parts, now);
         const Piece& mine = now[rank_];
         const float* const sums = added(0, contributions_, mine.count);
-        std::memcpy(result + mine.first, sums, mine.count * sizeof(float)); // which were sent before
+        std::memcpy(result + mine.first, sums, mine.count * sizeof(float)); // they were already sent
     }
 }
 
-// Brings all parts of this rank's slice here, node by node, in as many rounds as a rank has parts.
+// Brings all parts of this rank's slice here, node by node, in as many rounds as the most parts of a rank.
 void OrderedSum::bring_parts(const Parts& parts, const std::vector<Piece>& slices) {
     for (size_t round = 0; round < most_parts_; ++round) {
         const bool sends = round < parts_.size();
@@ -101,7 +101,7 @@ void OrderedSum::bring_parts(const Parts& parts, const std::vector<Piece>& slice
     }
 }
 
-// S(first, width) of this rank's slice, where its first node was.
+// S(first, width) for this rank's slice, stored where its first node was.
 float* OrderedSum::added(int first, int width, size_t count) {
     const auto is_it = [&](const SumNode& node) { return node.first == first && node.width == width; };
     const auto found = std::find_if(nodes_.begin(), nodes_.end(), is_it);

@@ -1,17 +1,17 @@
-// The sum of a fixed number of vectors, with the same bytes whoever has which of them: gradients of micro-batches, of
-// which 1, 2 or 4 ranks compute more or fewer each.
+// The sum of a fixed number of vectors, with the same bytes for every distribution over ranks: gradients of
+// micro-batches, of which each of 1, 2 or 4 ranks computes more or fewer.
 //
 // The contract. There are M contributions c[0] ... c[M - 1], numbered by micro-batch; M does not depend on the number
-// of ranks. Number by number their sum is S(0, M):
+// of ranks. Element by element their sum is S(0, M):
 //     S(i, 1) = c[i]
 //     S(i, w) = S(i, h) + S(i + h, w - h)    h: the largest power of two below w
-// in float32, each addition rounded to nearest, and no other addition. Of n ranks the r-th has those from M r / n to
-// M (r + 1) / n, rounded down: whole nodes S(i, w) of that tree, which it adds up by itself as micro-batches come. They
-// are its parts. Where n divides M and both are powers of two that is one part a rank, as for any other all-reduce;
-// never is it more than 2 log2 M.
+// in float32, each addition rounded to nearest, without any other addition. Rank r of n has the contributions from
+// M r / n to M (r + 1) / n, rounded down: complete nodes S(i, w) of that tree, each of which it adds up alone as
+// micro-batches come. These are its parts. Where n divides M and both are powers of two, each rank has one part, as in
+// any other all-reduce; it never has more than 2 log2 M.
 //
-// The numbers are cut into n slices. A rank gets all parts of its slice, adds them as the tree says, and everybody gets
-// the slices: with one part each, 2 (n - 1) / n of the vector leaves and reaches a rank, as with a ring.
+// The numbers are divided into n slices. A rank gets all parts of its slice, adds them in the tree's order, and sends
+// the slice to every rank: with one part each, 2 (n - 1) / n of the vector leaves and reaches a rank, as with a ring.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace hw4 {
 
-// S(first, width), and whose it is.
+// S(first, width), and the rank that has it.
 struct SumNode {
     int first = 0;
     int width = 1;
@@ -39,10 +39,10 @@ constexpr int left_width(int width) {
     return left;
 }
 
-// Every rank's parts, by first.
+// The parts of every rank, ordered by `first`.
 std::vector<SumNode> parts_of_ranks(int contributions, int ranks);
 
-// S(first, width) as the contract has it: contribution(i) is c[i], add(a, b) adds b to a.
+// S(first, width) by the contract: contribution(i) is c[i], add(a, b) adds b to a.
 template <class Contribution, class Add>
 auto node_sum(int first, int width, const Contribution& contribution, const Add& add) {
     if (width == 1) return contribution(first);
@@ -56,16 +56,16 @@ class OrderedSum {
 public:
     OrderedSum(Collectives& collectives, int contributions, int rank, int ranks);
 
-    // The pieces of this rank, by first; none where there are more ranks than contributions.
+    // This rank's parts, ordered by `first`; none where there are more ranks than contributions.
     const std::vector<SumNode>& parts() const { return parts_; }
 
-    // Where the numbers of each of this rank's parts begin.
+    // The beginning of the numbers of each of this rank's parts.
     using Parts = std::vector<const float*>;
 
-    // Called by all. The numbers `range` of all contributions are added up; every rank gets the sums, in their places
-    // of `result`, which may be the first part.
+    // Called by all ranks. Adds up the numbers `range` of all contributions; every rank gets the sums, at the same
+    // places in `result`, which may be the first part.
     void sum(const Parts& parts, const Piece& range, float* result);
-    // The same, but rank k gets the sums of slices[k] alone.
+    // The same, but rank k gets only the sums of slices[k].
     void sum_slices(const Parts& parts, const std::vector<Piece>& slices, float* result);
 
 private:
@@ -78,7 +78,7 @@ private:
     size_t ranks_;
     std::vector<SumNode> nodes_; // of all ranks
     std::vector<SumNode> parts_;
-    size_t most_parts_ = 0; // of a rank
+    size_t most_parts_ = 0; // of any rank
     std::vector<float> received_;
 };
 

@@ -1,4 +1,4 @@
-// Values as bytes, for ranks that exchange them: all run the same program on the same kind of machine.
+// Serializes values for exchange between ranks, which run the same program on the same kind of machine.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ private:
     std::string bytes_;
 };
 
-// Takes out what was put in, in the same order.
+// Reads the values in the order in which they were written.
 class OpenedParcel {
 public:
     explicit OpenedParcel(std::string bytes) : bytes_(std::move(bytes)) {}

@@ -8,7 +8,7 @@
 namespace hw4 {
 namespace {
 
-// What the others come to after a rank that has failed, or returned.
+// Thrown in the other ranks after a rank has failed or returned.
 class AnotherHasEnded : public Error {
 public:
     AnotherHasEnded() : Error(ExitCode::internal, "another rank has ended") {}
@@ -24,7 +24,7 @@ bool is_its_own(const std::exception_ptr& failure) {
     }
 }
 
-// Where they meet. An exchange has two halves: all give, then all have taken.
+// The ranks' meeting place. An exchange has two halves: all give, then all have taken.
 class MeetingPlace {
 public:
     explicit MeetingPlace(int count) : count_(count), given_(static_cast<size_t>(count)) {}
@@ -38,7 +38,7 @@ public:
         return all;
     }
 
-    // No more comes from one of them.
+    // One rank gives nothing more.
     void leave() {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -101,7 +101,7 @@ void on_thread_ranks(int count, const std::function<void(Ranks&)>& body) {
         place.leave();
     };
     {
-        // Every rank needs its thread, while WorkerThreads makes do with fewer of them.
+        // Every rank needs its own thread, while WorkerThreads accepts fewer threads.
         std::vector<WorkerThreads> threads(static_cast<size_t>(count));
         try {
             for (int rank = 1; rank < count; ++rank)
