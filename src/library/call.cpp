@@ -27,7 +27,7 @@ int64_t require_size(const char* name, int64_t size) {
     return size;
 }
 
-// So that every count of bytes fits, whatever is computed from it: eight tensors, floats.
+// Keeps every derived count of bytes in range: eight tensors of floats.
 void require_total(const Problem& problem) {
     const Wide rows = Wide{std::max(problem.heads, problem.kv_heads)} * std::max(problem.queries, problem.keys);
     if ((32 * rows * problem.batches * problem.dim) >> 62 != 0) refuse("batches * heads * rows * dim is too large");
@@ -77,13 +77,13 @@ Problem problem_of(const hw4_call& call) {
     return problem;
 }
 
-// A dimension of a tensor: how far apart its parts are, and how many there are.
+// A dimension of a tensor: the stride between its parts, and their number.
 struct Step {
     int64_t stride;
     int64_t count;
 };
 
-// No two elements of an output have one place.
+// Whether no two elements of an output share a place.
 bool is_apart(std::array<Step, 3> steps, int64_t dim) {
     std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.stride < b.stride; });
     Wide extent = dim;
@@ -121,7 +121,7 @@ private:
     Tensor checked_tensor(const hw4_tensor& given, const Operand& operand, bool with_pointer) const {
         if (with_pointer && given.data == nullptr) refuse(std::string(operand.name) + " is null");
         Tensor tensor{given.data, problem_.element, given.batch, given.head, given.row};
-        // The stride of a dimension of one is never used: callers may have left anything there.
+        // The stride of a dimension of size one is never used: callers may leave any value there.
         const std::array<Step, 3> steps = steps_of(tensor, operand);
         if (steps[2].count == 1) tensor.batch = 0;
         if (steps[1].count == 1) tensor.head = 0;
@@ -145,7 +145,7 @@ private:
     PageTable pages_;
 };
 
-// "lengths" of host memory.
+// Checks "lengths" in host memory.
 void require_lengths(int64_t batches, const int32_t* lengths, int64_t least, int64_t most) {
     for (int64_t batch = 0; batch < batches; ++batch)
         if (lengths[batch] < least || lengths[batch] > most)

@@ -1,4 +1,4 @@
-// A call of the library (include/hw4.h) in the project's own terms, and the two places that compute it.
+// A call of the library (include/hw4.h) in the project's own types, and its two implementations.
 #pragma once
 
 #include "include/hw4.h"
@@ -12,11 +12,11 @@ struct Call {
     const Contract* contract = nullptr;
     const char* kernel = nullptr; // null: the fastest
     Problem problem;
-    const int32_t* lengths = nullptr; // where the pointers of the call point; null unless the problem is by lengths
-    PageTable pages;                  // of a problem by pages
+    const int32_t* lengths = nullptr; // the call's array; null unless the problem is by lengths
+    PageTable pages;                  // for a problem by pages
     Tensor in[kMostInputs];           // in the operation's order
     Tensor out[kMostOutputs];
-    Tensor forward_out; // backward: O of an earlier forward call; no data: forward is computed again
+    Tensor forward_out; // backward: O from an earlier forward call; no data: forward is computed again
     RowStatistics* statistics = nullptr;
     float* lse = nullptr;
     void* workspace = nullptr;
@@ -24,7 +24,7 @@ struct Call {
     void* stream = nullptr;
     int threads = 0;
 
-    // On the host.
+    // For lengths on the host.
     int64_t keys_of(int64_t batch) const { return lengths == nullptr ? problem.keys : lengths[batch]; }
     // A row of an operand.
     void* row_of(const Operand& operand, const Tensor& tensor, int64_t batch, int64_t head, int64_t row) const {
@@ -37,18 +37,18 @@ struct Call {
 // A call of hw4_append(), checked. Throws Error.
 Append checked(const hw4_append_call& call);
 
-enum class Pointers { none, inputs, all }; // that a function follows
+enum class Pointers { none, inputs, all }; // the pointers that a function follows
 
-// Checks everything that does not depend on the kernel. Throws Error.
+// Checks everything except what depends on the kernel. Throws Error.
 Call checked(const hw4_call& call, Pointers followed);
 
-// Throws Error (bad_data) where a batch has no keys, or more than there is room for.
+// Throws Error (bad_data) where a batch has no keys, or more than its capacity.
 void require_lengths(const Problem& problem, const int32_t* lengths);
 
-// Throws Error (bad_data) where a page of a batch's last keys, so many of them, is not there.
+// Throws Error (bad_data) where a page that contains any of a batch's last `last_keys` keys does not exist.
 void require_pages(const PageTable& pages, int64_t batches, const int32_t* lengths, int64_t last_keys);
 
-// Throws Error (usage) where the caller's workspace has fewer bytes, or is not aligned.
+// Throws Error (usage) where the caller's workspace is too small or not aligned.
 void require_workspace(const Call& call, size_t bytes);
 
 struct Needs {

@@ -1,4 +1,4 @@
-// The functions of include/hw4.h: errors become codes and a sentence here, and nowhere else.
+// The functions of include/hw4.h: only here do errors become codes and a sentence.
 #include <exception>
 #include <new>
 #include <string>
@@ -18,7 +18,7 @@ std::string& last_error() {
 int failed(ExitCode code, const char* text) noexcept {
     try {
         last_error() = text;
-    } catch (...) { // no memory for the sentence: the code has to do
+    } catch (...) { // no memory for the sentence: only the code remains
         last_error().clear();
     }
     return static_cast<int>(code);
@@ -47,7 +47,7 @@ void require(const void* pointer, const char* name) {
 } // namespace
 } // namespace hw4::library
 
-using namespace hw4::library; // NOLINT(google-build-using-namespace): this file has nothing else
+using namespace hw4::library; // NOLINT(google-build-using-namespace): the file contains nothing else
 
 int hw4_plan(const hw4_call* call, hw4_needs* needs) {
     return guarded([&] {

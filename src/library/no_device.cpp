@@ -1,4 +1,4 @@
-// The GPU's calls of a library that was built without CUDA.
+// The GPU calls of a library that was built without CUDA.
 #include "src/base/error.h"
 #include "src/library/call.h"
 

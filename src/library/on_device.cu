@@ -1,4 +1,4 @@
-// The calls for a GPU: the seam of src/gpu with the caller's pointers, stream and workspace.
+// The calls for a GPU: connects src/gpu with the caller's pointers, stream and workspace.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@ cudaError_t gpu::due_fault() { return cudaSuccess; }
 namespace library::on_device {
 namespace {
 
-constexpr size_t kAlignment = 256; // of what stands in the workspace
+constexpr size_t kAlignment = 256; // of parts of the workspace
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The calling thread's GPU, which the driver is asked about once for each thread.
+// The calling thread's GPU; each thread asks the driver once.
 const gpu::Device& device_in_use() {
     thread_local std::map<int, gpu::Device> known;
     const int card = gpu::card_in_use();
@@ -68,7 +68,7 @@ Choice chosen_anew(const Call& call, const gpu::Device& device) {
     return choice;
 }
 
-// The thread's last choices, since most calls repeat an earlier one.
+// The thread's last choices are cached, since most calls repeat an earlier one.
 const Choice& choose(const Call& call, const gpu::Device& device) {
     const Problem& p = call.problem;
     using Key = std::tuple<const gpu::Device*, const Contract*, const Operation*, Mask, Element, int64_t, int64_t,
@@ -87,7 +87,7 @@ const Choice& choose(const Call& call, const gpu::Device& device) {
     return known.emplace(key, chosen_anew(call, device)).first->second;
 }
 
-// lse without statistics of the caller's: they stand in the workspace.
+// For lse without the caller's statistics, the workspace contains them.
 size_t statistics_bytes(const Call& call) {
     return call.lse != nullptr && call.statistics == nullptr ? aligned(call.query_rows() * sizeof(RowStatistics)) : 0;
 }
@@ -105,15 +105,15 @@ size_t check_bytes(const Problem& problem) {
 
 cudaStream_t stream_of(const Call& call) { return static_cast<cudaStream_t>(call.stream); }
 
-// Rows of the file's order as floats, from the GPU, with zeros behind their columns. The table of pages is in host
-// memory.
+// Rows in the file's order as floats, copied from the GPU, with zeros behind their columns. The table of pages is in
+// host memory.
 std::vector<float> fetched(const Call& call, const Tensor& tensor, int64_t columns_of_row, const PageTable& pages,
                            int64_t batch, int64_t head, int64_t first, int64_t rows) {
     const size_t element = bytes_of(tensor.element);
     const auto columns = static_cast<size_t>(columns_of_row);
     const auto pitch = static_cast<size_t>(call.problem.dim);
     std::vector<unsigned char> stored(static_cast<size_t>(rows) * columns * element);
-    for (int64_t row = 0, count = 0; row < rows; row += count) { // in pages, as many as one has
+    for (int64_t row = 0, count = 0; row < rows; row += count) { // with pages, at most a page at a time
         count = pages.at == nullptr ? rows : std::min(rows - row, pages.keys - (first + row) % pages.keys);
         const size_t apart = count == 1 ? columns * element : static_cast<size_t>(tensor.row) * element;
         const auto* const from = static_cast<const unsigned char*>(tensor.data) +
@@ -160,7 +160,7 @@ void run(const Call& call) {
     std::copy(std::begin(call.in), std::end(call.in), launch.in);
     std::copy(std::begin(call.out), std::end(call.out), launch.out);
     launch.statistics = beside > 0 ? static_cast<RowStatistics*>(call.workspace) : call.statistics;
-    // An O that was rounded is computed again: gradients are made of the O before that.
+    // A rounded O is not used but computed again: gradients need the O before rounding.
     if (call.forward_out.data != nullptr && !gpu::loses_output(*choice.kernel, call.problem.element))
         launch.forward_out = call.forward_out;
     else if (call.problem.operation == &kBackward)
@@ -176,7 +176,7 @@ void run(const Call& call) {
 
 namespace {
 
-// Some batches, of as many keys as the problem has. `known` is the table of pages in host memory.
+// Checks some batches with as many keys as the problem has. `known` is the table of pages in host memory.
 void check_batches(const Call& call, const Problem& problem, int64_t first_batch, const PageTable& known = {}) {
     const List<Operand>& inputs = problem.operation->inputs;
     auto* to = static_cast<gpu::RowExtremes*>(call.workspace);

@@ -1,4 +1,4 @@
-// The calls for the host: the CPU engine's kernels with the caller's pointers.
+// The calls for the host: runs the CPU engine's kernels on the caller's pointers.
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -20,7 +20,7 @@ const cpu::Kernel& kernel_of(const Call& call) {
     return cpu::choose_kernel(call.kernel == nullptr ? "" : call.kernel, call.problem, *call.contract);
 }
 
-// In the workspace: statistics for lse, then tensors with other rows than the kernels take, then the kernel's scratch.
+// The workspace contains statistics for lse, then repacked tensors, then the kernel's scratch memory.
 class Workspace {
 public:
     explicit Workspace(void* memory) : at_(static_cast<unsigned char*>(memory)) {}
@@ -34,12 +34,12 @@ public:
     size_t taken() const { return taken_; }
 
 private:
-    unsigned char* at_; // null: only counts
+    unsigned char* at_; // null: only count
     size_t taken_ = 0;
 };
 
-// A tensor's rows in every head of every batch, for the kernels, which take rows dim apart, with zeros behind columns
-// that do not exist.
+// A tensor's rows in every head of every batch in the kernels' form: rows dim apart, with zeros behind the existing
+// columns.
 class Packed {
 public:
     Packed(const Call& call, const Operand& operand, const Tensor& tensor)
@@ -120,7 +120,7 @@ Prepared prepared(const Call& call, const cpu::Kernel& kernel, void* memory) {
     return all;
 }
 
-// The flaw of one batch, or none. The rows are gathered as floats, some at a time, in the file's order.
+// The invalid value of one batch, or none. Gathers some rows at a time as floats, in the file's order.
 std::exception_ptr flaw_of(const Call& call, int64_t batch) {
     constexpr int64_t kRows = 256;
     const Problem problem = call.problem.of_keys(call.keys_of(batch));
@@ -149,7 +149,7 @@ std::exception_ptr flaw_of(const Call& call, int64_t batch) {
     return nullptr;
 }
 
-// Not inlined into append(), so that the processor chooses the copy with FMA instructions.
+// Not inlined into append(), so that the processor can select the copy with FMA instructions.
 HW4_FMA_CLONES void append_rows(const Append& all, int64_t first, int64_t count) {
     for (int64_t row = first; row < first + count; ++row)
         if (all.parts[0].from.element == Element::float32)
@@ -193,7 +193,7 @@ void check(const Call& call) {
 }
 
 void append(const Append& all) {
-    constexpr size_t kRows = 256; // of one thread at a time
+    constexpr size_t kRows = 256; // per thread at a time
     in_pieces(static_cast<size_t>(all.rows()), kRows, [&](size_t first, size_t count) {
         append_rows(all, static_cast<int64_t>(first), static_cast<int64_t>(count));
     });
