@@ -7,7 +7,7 @@
 namespace hw4::bench {
 namespace {
 
-// A float32 sum of two narrow numbers has more than twice their digits: rounded once more it is their own sum.
+// The float32 sum of two narrow numbers has more than twice their digits: rounding it once more gives their narrow sum.
 float sum_of(const Accumulation& way, const Addends& addends) {
     const float term = rounded_to(way.sum, rounded_to(way.term, addends.term));
     float whole = 0;

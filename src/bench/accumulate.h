@@ -1,5 +1,5 @@
-// How a long sum of the same small number comes out, by the types of the number and of the sum and by chains: the study
-// of accumulation in CS336, with the chains of this program's contracts beside it.
+// A long sum of one small number, by the types of the number and of the sum and by chains: CS336's study of
+// accumulation, with the chains of this program's contracts added.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace hw4::bench {
 struct Accumulation {
     Element term;
     Element sum;
-    int chain; // so many terms are added up by themselves, and that sum to the whole; 0: each term to the whole
+    int chain; // this many terms form a partial sum, which is added to the total; 0: each term to the total
 };
 
-// Of the same type, of a narrow number into float32, and in chains.
+// Sums of the same type, of a narrow number in float32, and in chains.
 inline constexpr Accumulation kAccumulations[] = {
     {Element::float32, Element::float32, 0},  {Element::fp16, Element::fp16, 0},
     {Element::bf16, Element::bf16, 0},        {Element::fp16, Element::float32, 0},
@@ -30,12 +30,12 @@ struct Addends {
     float term = 0.01f;
 };
 
-// In the order of kAccumulations. On the CPU types of 16 bits are emulated, exactly.
+// In the order of kAccumulations. The CPU emulates 16-bit types exactly.
 std::vector<float> cpu_sums(const Addends& addends);
-// By the card's own additions. Throws Error.
+// With the card's own additions. Throws Error.
 std::vector<float> gpu_sums(const Addends& addends);
 
-// A line for each, beside count times the number as its type holds it.
+// A line for each sum, with count times the number as its type stores it.
 std::string accumulation_table(const Addends& addends, const std::vector<float>& sums);
 std::string accumulation_json(const Addends& addends, const std::vector<float>& sums, const std::string& device);
 

@@ -15,12 +15,12 @@
 namespace hw4::bench {
 namespace {
 
-// Numbers repeat after so many, a prime: what goes to a wrong place is a wrong number there.
+// Numbers repeat with this period, a prime: a misplaced number has a wrong value.
 constexpr size_t kPeriod = 65521;
 
 using Numbers = std::vector<float>;
 
-// Drawn from [-1, 1): sums of them depend on the order of the additions.
+// Drawn from [-1, 1): their sums depend on the order of the additions.
 Numbers contribution(int index) {
     Numbers numbers(kPeriod);
     for (size_t i = 0; i < kPeriod; ++i) {
@@ -36,7 +36,7 @@ void add(Numbers& sum, const Numbers& more) {
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
-// The sum as it should be.
+// The expected sum.
 class Expected {
 public:
     Expected(Via via, int contributions)
@@ -48,12 +48,12 @@ public:
             const Numbers numbers = contribution(index);
             for (size_t i = 0; i < kPeriod; ++i) {
                 exact_[i] += double{numbers[i]};
-                bound_[i] += std::abs(double{numbers[i]}) * contributions * 0x1p-24; // of any order of additions
+                bound_[i] += std::abs(double{numbers[i]}) * contributions * 0x1p-24; // for any order of additions
             }
         }
     }
 
-    // Of `count` numbers from a multiple of the period on.
+    // Checks `count` numbers that begin at a multiple of the period.
     int64_t wrong_in(const float* sums, size_t count) const {
         int64_t wrong = 0;
         if (exact_order_ && std::memcmp(sums, ordered_.data(), count * sizeof(float)) == 0) return 0;
@@ -73,7 +73,7 @@ private:
     std::vector<double> bound_;
 };
 
-// What a rank brings to the sum.
+// A rank's contribution to the sum.
 class Vectors {
 public:
     Vectors(const Summation& summation, size_t count, bool on_card) : count_(count) {
@@ -150,7 +150,7 @@ AllreduceRow measure_allreduce(const AllreduceCell& cell, const RankGroup& group
     row.wrong = vectors->wrong({cell.via, cell.contributions}, row.crc32);
     take_all_results(row, ranks);
     if (row.outcome.status != Status::ok) return row;
-    // Sums of sums: they grow, which takes no longer, and may become infinite, which takes no longer either.
+    // Repeated sums of sums grow and may become infinite; neither takes longer.
     row.seconds = slowest_seconds(ranks, collectives, cell.rules, [&] { vectors->sum_by(*summation); });
     return row;
 }

@@ -1,5 +1,5 @@
-// The all-reduce of CS336's study of collectives: a vector of float32 added up over ranks, by size and by library, in
-// the columns of nccl-tests.
+// The all-reduce of CS336's study of collectives: adds up a float32 vector over ranks, by size and by library, with the
+// columns of nccl-tests.
 #pragma once
 
 #include <string>
@@ -24,20 +24,20 @@ struct AllreduceRow {
     AllreduceCell cell;
     RankGroup group;
     Outcome outcome;
-    std::string path;            // as Summation has it
-    std::vector<double> seconds; // until the slowest rank has done it
-    int64_t wrong = 0;           // numbers of all ranks' results
+    std::string path;            // from Summation
+    std::vector<double> seconds; // until the slowest rank is done
+    int64_t wrong = 0;           // over all ranks' results
     std::string crc32;           // of the first rank's result
-    bool same_on_all = true;     // ranks, byte for byte
+    bool same_on_all = true;     // over all ranks, byte for byte
 
-    // One rank sends nothing.
+    // A single rank sends nothing.
     bool has_bandwidth() const { return outcome.status == Status::ok && group.ranks > 1; }
-    // 1e9 bytes a second: of the vector; and of what each link carries in the best of cases, 2 (n - 1) / n of it.
+    // 1e9 bytes a second: of the vector; and of each link at best, 2 (n - 1) / n of the vector.
     double algorithm_bandwidth() const;
     double bus_bandwidth() const;
 };
 
-// Called by all ranks. `group`: says where the vectors are.
+// Called by all ranks. `group` tells where the vectors are.
 AllreduceRow measure_allreduce(const AllreduceCell& cell, const RankGroup& group, Ranks& ranks,
                                Collectives& collectives);
 

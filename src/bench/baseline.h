@@ -1,4 +1,4 @@
-// Rows as multiples of one implementation's speed: --relative-to.
+// Speeds relative to one implementation: --relative-to.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace hw4::bench {
 
 class Baseline {
 public:
-    // The name of an implementation, or of a kernel that was asked for. Empty: rows have no ratios.
+    // The name of an implementation, or of a requested kernel. Empty: rows have no ratios.
     explicit Baseline(std::string name) : name_(std::move(name)) {}
 
     // Sets the row's ratios: the baseline's median time over its own. The baseline was measured before it.

@@ -1,4 +1,4 @@
-// The processor as a workbench: the kernels of src/cpu by their launches, and the naive baseline.
+// The processor as a workbench: launches the kernels of src/cpu, and the naive baseline.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -15,9 +15,9 @@
 namespace hw4::bench {
 namespace {
 
-constexpr size_t kFlushedBytes = size_t{256} << 20; // more than any last cache
+constexpr size_t kFlushedBytes = size_t{256} << 20; // more than any last-level cache
 
-// Memory of the host that is counted.
+// Counted host memory.
 class Memory {
 public:
     Memory() = default;
@@ -32,11 +32,11 @@ public:
 
 private:
     size_t size_ = 0;
-    cpu::AlignedMemory memory_; // before what counts it
+    cpu::AlignedMemory memory_; // declared before what counts it
     Counted counted_;
 };
 
-// A copy of the case's operands, in the elements of its files.
+// A copy of the case's operands, in the file's element type.
 Memory operands_of(const CaseData& data, MemoryCount& memory) {
     const Element element = data.problem.element;
     Memory in(memory, data.values.size() * bytes_of(element), purpose::kInputs);
@@ -54,7 +54,7 @@ UntouchedVector<float> output_in(const Memory& memory, const Problem& problem) {
     return output;
 }
 
-// A contract's kernels.
+// The kernels of a contract.
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract, int threads,
@@ -108,7 +108,7 @@ private:
                 problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
     }
 
-    // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
+    // Runs forward on the same operands, dO among them; backward needs O and the statistics of its rows.
     void prepare_forward(const Contract& contract, int threads, MemoryCount& memory) {
         const Problem forward = problem_.of_operation(kForward);
         forward_kernel_ = &kernel_for("", forward, contract);
@@ -128,10 +128,10 @@ private:
 
     Pass pass_;
     Problem problem_;
-    Crew crew_; // of all runs
+    Crew crew_; // for all runs
     Memory in_;
     Memory out_;
-    Memory o_; // of backward
+    Memory o_; // for backward
     Memory statistics_;
     Memory forward_scratch_;
     Memory backward_scratch_;
@@ -184,7 +184,7 @@ private:
 
     Pass pass_;
     Problem problem_;
-    Crew crew_; // of all runs
+    Crew crew_; // for all runs
     Memory in_;
     Memory o_;
     Memory weights_;
@@ -193,7 +193,7 @@ private:
     NaiveOperands operands_;
 };
 
-// What the system could give without taking it from anybody; as much as there could be where it does not say.
+// The memory that the system could give without swapping; the largest number where it does not report it.
 size_t available_bytes() {
     std::ifstream information("/proc/meminfo");
     for (std::string word; information >> word;) {
@@ -203,7 +203,7 @@ size_t available_bytes() {
     return std::numeric_limits<size_t>::max();
 }
 
-// "AMD EPYC 9654": as the system names it; on ARM by numbers, "implementer 0x41 part 0xd0c"; empty where it does not.
+// "AMD EPYC 9654", the system's name; on ARM numbers, "implementer 0x41 part 0xd0c"; empty where it reports none.
 std::string processor_name() {
     std::ifstream information("/proc/cpuinfo");
     std::string implementer;
@@ -239,7 +239,7 @@ public:
         return std::chrono::duration<double>(Clock::now() - start).count() / launches;
     }
 
-    void wait() override {} // every run has ended when it returns
+    void wait() override {} // every run ends before it returns
 
     void flush_caches() override {
         if (flushed_.empty()) flushed_.resize(kFlushedBytes);
@@ -252,7 +252,7 @@ public:
         JsonFields fields;
         fields.add("device", json_string("cpu"));
         fields.add("name", json_string(processor_name()));
-        fields.add("processors", int64_t{available_processors()}); // threads are of the cell
+        fields.add("processors", int64_t{available_processors()}); // cells have the threads
         return fields.text();
     }
 

@@ -12,11 +12,11 @@ namespace hw4::bench {
 namespace {
 
 constexpr int64_t kSampledRows = 32;           // of each kind
-constexpr double kMostPairProducts = 0x1p26;   // of the heads that share keys, for the rows of these keys
-constexpr double kMostReferenceFlops = 0x1p26; // for all rows by the reference
-constexpr int kMostReferences = 8;             // at a time: each may copy a unit's K and V
+constexpr double kMostPairProducts = 0x1p26;   // over the heads that share keys, for all rows that see these keys
+constexpr double kMostReferenceFlops = 0x1p26; // for all rows, computed by the reference
+constexpr int kMostReferences = 8;             // at a time; each may copy a unit's K and V
 
-// Places spread over all of 0 to count - 1, not at the same distance from where heads begin.
+// Places spread over 0 to count - 1, at varying distances from the beginnings of heads.
 std::vector<int64_t> sampled(int64_t count) {
     const int64_t wanted = std::min(count, kSampledRows);
     std::vector<int64_t> places;
@@ -28,7 +28,7 @@ std::vector<int64_t> sampled(int64_t count) {
     return places;
 }
 
-// The operands of a case, by unit of the queries.
+// The operands of a case, by query unit.
 class Operands {
 public:
     Operands(const CaseData& data, const float* output)
@@ -43,7 +43,8 @@ public:
 private:
     const float* of(const List<Operand>& list, size_t operand, const float* base, int64_t unit) const {
         const auto row = static_cast<size_t>(problem_.dim);
-        const int64_t sharing = problem_.heads / problem_.heads_of(list[operand]); // heads, one of these
+        const int64_t sharing =
+            problem_.heads / problem_.heads_of(list[operand]); // query heads per head of the operand
         return operand_at(problem_, list, operand, base, row)
             .of(unit / problem_.heads, unit % problem_.heads / sharing);
     }
@@ -67,7 +68,7 @@ void merge(RowError& into, const RowError& other) {
     into.reference = std::max(into.reference, other.reference);
 }
 
-// Sampled rows of dK and dV of one head of keys.
+// The error of sampled rows of dK and dV of one key head.
 RowError error_of_key_rows(const ExactAttention& exact, const Problem& problem, const float* output, int64_t head) {
     std::vector<ExactAttention::RowFacts> facts(static_cast<size_t>(exact.rows_of_group()));
     for (int64_t i = 0; i < exact.rows_of_group(); ++i)
@@ -87,7 +88,7 @@ bool has_rounded(Element element, std::vector<float>& expected, const float* got
     return std::memcmp(expected.data(), got, expected.size() * sizeof(float)) == 0;
 }
 
-// All that `group` units give together, from this one.
+// Compares everything that `group` units compute together, beginning with this unit.
 bool has_reference_unit(const Computed& computed, const Operands& operands, int64_t unit, int64_t group) {
     const Problem& problem = operands.problem();
     const List<Operand>& outputs = problem.operation->outputs;
@@ -105,7 +106,7 @@ bool has_reference_unit(const Computed& computed, const Operands& operands, int6
     return true;
 }
 
-// A row that sees all keys, as if it were alone: no contract lets other rows change its bytes.
+// Compares a row that sees all keys with a run of that row alone: under no contract do other rows change its bytes.
 bool has_reference_row(const Computed& computed, const Operands& operands, int64_t unit, int64_t query) {
     const Problem& problem = operands.problem();
     std::vector<float> row(static_cast<size_t>(problem.dim));
@@ -162,7 +163,7 @@ std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData
     }
     if (problem.operation != &kForward) return std::nullopt;
     const int64_t last = problem.queries - 1;
-    const bool has_mask = problem.mask != Mask::none; // the last row sees all keys
+    const bool has_mask = problem.mask != Mask::none; // only the last row sees all keys
     const std::vector<int64_t> places = sampled(has_mask ? problem.units() : problem.units() * problem.queries);
     compare_in_parallel(static_cast<int64_t>(places.size()), [&](size_t i) {
         const int64_t unit = has_mask ? places[i] : places[i] / problem.queries;

@@ -1,5 +1,5 @@
-// Whether a result is right: sampled rows of it beside the same rows in float64, and beside the contract's reference,
-// byte by byte.
+// Checks a result: compares sampled rows with the same rows in float64, and with the contract's reference, byte by
+// byte.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace hw4::bench {
 
-// Outputs are as a file of the problem's operation has them.
+// Outputs are laid out as in a file of the problem's operation.
 
-// Rows of O; or of dQ and, where a head is small enough that all its pairs can be looked at, of dK and dV.
+// The error of rows of O; or of dQ and, where a head is small enough to compute all its pairs, of dK and dV.
 RowError error_of_rows(const CaseData& data, const float* output);
 
-// All rows where the case is small; else some rows of O that see all keys, and of gradients nothing. Rounded to the
-// problem's element, as in a file.
+// Compares all rows where the case is small; otherwise some rows of O that see all keys, and no gradients. Values are
+// rounded to the problem's element, as in a file.
 std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData& data, const float* output);
 
 } // namespace hw4::bench

@@ -21,9 +21,9 @@ constexpr double kMostFloats = 0x1p40;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr uint64_t kSeed = 1; // as `testcases/generate --seed 1`
+constexpr uint64_t kSeed = 1; // as in `testcases/generate --seed 1`
 
-// What values come from, beside the operation.
+// The source of a cell's values, apart from the operation.
 auto origin_of(const Cell& cell) {
     return std::tie(cell.kind, cell.batch_size, cell.seq_len, cell.num_heads, cell.emb_dim, cell.kv_heads, cell.queries,
                     cell.causal, cell.element);
@@ -40,14 +40,14 @@ CaseData made(const Cell& cell, const Problem& problem) {
     return data;
 }
 
-// Launches of so many seconds each that the limit allows.
+// The number of launches of `each` seconds that the limit allows.
 int launches_within_limit(double each, const Rules& rules) {
     const double fitting = each > 0 ? rules.limit_s / each : rules.repeats;
     return static_cast<int>(std::clamp<double>(fitting, std::min(kLeastRuns, rules.repeats), rules.repeats));
 }
 
-// As lab5.py takes them: the host's clock around all launches. How many the limit allows is known from the last launch
-// of the warm-up; without one, from the first launches that count.
+// Samples as lab5.py takes them: with the host's clock around all launches. The last launch of the warm-up tells how
+// many the limit allows; without a warm-up, the first launches that count do.
 Samples wall_samples(Workbench& workbench, Subject& subject, const Rules& rules) {
     const auto run = [&](int launches) {
         for (int i = 0; i < launches; ++i) subject.run();
@@ -83,7 +83,7 @@ std::string crc32_of(const UntouchedVector<float>& output) {
     return checksum.text();
 }
 
-// All passes of a cell, which share its data.
+// All passes of a cell, with shared data.
 class CellMeasurement {
 public:
     CellMeasurement(const Cell& cell, Workbench& workbench, KeptData& kept, const Report& report)
@@ -101,10 +101,10 @@ public:
         return result;
     }
 
-    // What one run takes, until it is refused more, and gives back.
+    // The allocations and frees of one run, until an allocation is refused.
     MemoryTrack memory_of(Pass pass) {
         MemoryLog log;
-        outcome_of([&] { run_once(pass, log); }); // which the row has already
+        outcome_of([&] { run_once(pass, log); }); // the row already has the outcome
         return {cell_, pass, log.events()};
     }
 
@@ -152,7 +152,7 @@ private:
         return limit > 0 ? std::min(limit, free) : free;
     }
 
-    // Before values are made for nothing.
+    // Refuses before values are generated in vain.
     static void refuse_too_large(const Problem& problem, MemoryCount& memory) {
         const double rows =
             static_cast<double>(problem.units()) * static_cast<double>(std::max(problem.queries, problem.keys));
@@ -189,7 +189,7 @@ const CaseData& KeptData::of(const Cell& cell, const Operation& operation) {
 }
 
 double seconds_left(const Rules& rules, int samples, double seconds) {
-    const int taken = std::max(samples, 1); // before the first: that one takes so long
+    const int taken = std::max(samples, 1); // before the first sample `seconds` is the time of one
     const double each = seconds / taken;
     const double least = each * (std::min(kLeastRuns, rules.repeats) - samples);
     const double limit = rules.limit_s - (samples == 0 ? 0 : seconds);

@@ -1,4 +1,4 @@
-// A cell is measured: every pass that is wanted, with its memory, and whether the result is right.
+// Measures a cell: every requested pass, with its memory, and whether the result is right.
 #pragma once
 
 #include <array>
@@ -13,41 +13,41 @@
 
 namespace hw4::bench {
 
-// The operands of the cell that is measured, which stay for the next one: implementations of a sweep take the same
-// sizes one after the other. Those of forward and those of backward are two sets.
+// The operands of the measured cell, kept for the next one, because the implementations of a sweep take the same sizes
+// one after another. Forward and backward have separate sets.
 class KeptData {
 public:
-    // Lets go of what is not of this cell's problem: before anybody asks how much memory is free.
+    // Frees data of other problems; call before asking how much memory is free.
     void release_others(const Cell& cell);
 
     // Valid until the next call.
     const CaseData& of(const Cell& cell, const Operation& operation);
 
-    size_t bytes() const; // of what is kept
+    size_t bytes() const; // of the kept data
 
 private:
     std::optional<Cell> made_for_;
-    std::array<std::optional<CaseData>, 2> data_; // of kOperations
+    std::array<std::optional<CaseData>, 2> data_; // in the order of kOperations
 };
 
-// Called as a measurement goes on: what it is at, and how many seconds more the pass takes.
+// Called during a measurement: the current step, and the seconds left for the pass.
 using Report = std::function<void(const std::string& what, double seconds_left)>;
 constexpr double kUnknown = -1; // seconds
 
-// Samples of a subject by the rules, after their warm-up.
+// Samples of a subject by the rules, after the warm-up.
 struct Samples {
-    int launches = 1; // in each
+    int launches = 1; // per sample
     std::vector<double> seconds;
 };
 Samples take_samples(
     Workbench& workbench, Subject& subject, const Rules& rules,
     const Report& report = [](const std::string&, double) {});
 
-// What the other samples take if each takes as long as these; of none, `seconds` is what one takes.
+// The time of the remaining samples if each takes as long as these; without samples, `seconds` is the time of one.
 double seconds_left(const Rules& rules, int samples, double seconds);
 
-// What cannot run, or fails, is told in the row: the cells after it may do better. `kept`: of the cells before it.
-// `memory`: gets a track for each pass that there is here, of one more run that is not timed.
+// Errors become part of the row: the cells after it may do better. `kept`: data of earlier cells. `memory`: gets a
+// track for each pass that exists here, from one more run that is not timed.
 Row measure(const Cell& cell, Workbench& workbench, KeptData& kept, std::vector<MemoryTrack>* memory = nullptr,
             const Report& report = nullptr);
 

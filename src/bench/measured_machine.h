@@ -1,5 +1,5 @@
-// A machine of the training step that measures another: seconds by operation and by phase, and the memory that the step
-// takes. The seconds are those between marks of the measured machine, which computes on in between.
+// A machine of the training step that measures another: seconds by operation and by phase, and the memory of the step.
+// Seconds are taken between marks of the measured machine, which computes without stopping.
 #pragma once
 
 #include <algorithm>
@@ -35,22 +35,22 @@ constexpr const char* name_of(StepPhase phase) {
 
 class MeasuredMachine : public step::Machine {
 public:
-    // The machine has `most` bytes. Taking more throws OutOfMemory.
+    // The machine has `most` bytes. Allocating more throws OutOfMemory.
     MeasuredMachine(std::unique_ptr<step::Machine> machine, size_t most)
         : machine_(std::move(machine)), memory_(most) {}
 
-    // Of a step. A mark around each operation costs a GPU about a hundredth of its time; without, seconds are of phases
-    // alone, each until the next one begins, and there is none of an operation.
+    // The seconds of a step. A mark around each operation costs a GPU about one percent of its time; without these
+    // marks only phases have seconds, each until the next one begins.
     struct Seconds {
         std::array<double, std::size(kStepOperations)> of_operation{};
         std::array<double, std::size(kStepPhases)> of_phase{};
     };
     void begin_step(bool each_operation) {
         each_operation_ = each_operation;
-        machine_->laps(); // those of what came before
+        machine_->laps(); // discards earlier laps
         laps_.clear();
     }
-    // Waits until all is done.
+    // Waits until the step is complete.
     Seconds end_step() {
         machine_->mark();
         const std::vector<double> laps = machine_->laps();
@@ -167,13 +167,13 @@ private:
         };
         if (each_operation_ || laps_.empty() || laps_.back().phase != phase_) mark(true);
         work();
-        if (each_operation_) mark(false); // until the next operation, the ranks may talk to each other
+        if (each_operation_) mark(false); // until the next operation the ranks may communicate
     }
 
     std::unique_ptr<step::Machine> machine_;
     MemoryCount memory_;
     bool each_operation_ = false;
-    struct Lap { // from a mark to the next
+    struct Lap { // from one mark to the next
         StepOperation operation;
         StepPhase phase;
         bool is_measured;

@@ -1,5 +1,5 @@
-// Counts what a measurement has allocated, refuses what is more than there is, and writes down what a run takes and
-// gives back, and when.
+// Counts the allocations of a measurement, refuses those beyond the limit, and logs a run's allocations and frees with
+// their times.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace hw4::bench {
 
-// What memory is for, by the names that all workbenches share.
+// Purposes of memory, by names that all workbenches share.
 namespace purpose {
 inline constexpr const char* kInputs = "inputs";
 inline constexpr const char* kO = "O";
@@ -25,7 +25,7 @@ inline constexpr const char* kScoreGradients = "gradients of scores";
 } // namespace purpose
 
 struct Allocation {
-    uint64_t address = 0; // as if no two of a count had ever shared a place
+    uint64_t address = 0; // as if no two allocations ever had the same address
     size_t bytes = 0;
     const char* purpose = "";
 };
@@ -34,9 +34,9 @@ struct MemoryEvent {
     enum class Kind { taken, given_back, refused };
 
     Kind kind;
-    double seconds; // since the log began
+    double seconds; // since the log's start
     Allocation allocation;
-    size_t free_bytes = 0; // of what is refused: what there was
+    size_t free_bytes = 0; // for a refusal: the memory that was free
 };
 
 class MemoryLog {
@@ -44,7 +44,7 @@ public:
     const std::vector<MemoryEvent>& events() const { return events_; }
 
     void taken(const Allocation& allocation) {
-        events_.reserve(events_.size() + held_ + 2); // so that each can be given back, whatever memory is left
+        events_.reserve(events_.size() + held_ + 2); // so that each can be freed without further memory
         ++held_;
         events_.push_back({MemoryEvent::Kind::taken, now(), allocation});
     }
@@ -64,10 +64,10 @@ private:
 
     Clock::time_point start_ = Clock::now();
     std::vector<MemoryEvent> events_;
-    size_t held_ = 0; // taken and not yet given back
+    size_t held_ = 0; // allocated and not yet freed
 };
 
-// Caught where a pass is measured: it becomes a row, not an error.
+// Caught where a pass is measured: becomes a row, not an error.
 struct OutOfMemory : std::exception {
     OutOfMemory(size_t bytes_wanted, size_t bytes_free) : wanted(bytes_wanted), free(bytes_free) {}
     const char* what() const noexcept override { return "out of memory"; }
@@ -78,23 +78,23 @@ struct OutOfMemory : std::exception {
 
 class MemoryCount {
 public:
-    // `log`: where it is written down, too.
+    // `log`: also records each event.
     explicit MemoryCount(size_t most, MemoryLog* log = nullptr) : most_(most), log_(log) {}
 
     size_t in_use() const { return in_use_; }
     size_t peak() const { return peak_; }
     size_t free() const { return most_ - in_use_; }
 
-    // Throws OutOfMemory where there is less.
+    // Throws OutOfMemory where less is free.
     void need(size_t bytes, const char* purpose) {
         if (bytes > free()) refuse(bytes, free(), purpose);
     }
-    // Also where there should have been enough, and the system had only so much.
+    // Also for a system that has less memory than it should.
     [[noreturn]] void refuse(size_t bytes, size_t free_bytes, const char* purpose) {
         if (log_ != nullptr) log_->refused({0, bytes, purpose}, free_bytes);
         throw OutOfMemory(bytes, free_bytes);
     }
-    // As need(). Of what is there already: what was refused is in no peak.
+    // Like need(), and counts the bytes. Call it after the allocation: refused bytes are in no peak.
     Allocation take(size_t bytes, const char* purpose) {
         need(bytes, purpose);
         const Allocation allocation{next_, bytes, purpose};
@@ -110,20 +110,20 @@ public:
     }
 
 private:
-    static constexpr uint64_t kPlace = 512; // bytes that addresses are multiples of, as PyTorch's are
+    static constexpr uint64_t kPlace = 512; // alignment of addresses, the same as PyTorch's
 
     size_t most_;
     MemoryLog* log_;
-    uint64_t next_ = kPlace; // address
+    uint64_t next_ = kPlace; // the next address
     size_t in_use_ = 0;
     size_t peak_ = 0;
 };
 
-// Bytes that are counted as long as it lives.
+// Bytes that are counted as long as the object lives.
 class Counted {
 public:
     Counted() = default;
-    // Once `allocate` has them, which is not asked for more than there is.
+    // Counts after `allocate` has succeeded; it is not called for more than the limit.
     template <class Allocate>
     Counted(MemoryCount& count, size_t bytes, const char* purpose, const Allocate& allocate) : count_(&count) {
         count.need(bytes, purpose);

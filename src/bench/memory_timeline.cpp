@@ -10,7 +10,7 @@ namespace {
 
 using Kind = MemoryEvent::Kind;
 
-// Of a snapshot: after the one list of "device_traces" that of devices, the dictionary and the pickle end.
+// A snapshot ends after the one list of "device_traces": the end of the list of devices, the dictionary, the pickle.
 constexpr const char* kSnapshotEnd = "eu.";
 
 // An entry of "device_traces".
@@ -18,10 +18,10 @@ struct SnapshotEntry {
     const char* action;
     const MemoryTrack* track;
     const MemoryEvent* event;
-    double start; // of the track, in seconds
+    double start; // the track's, in seconds
 };
 
-// memory_viz takes no block outside of a segment, and draws one as still waiting unless it was asked to be freed.
+// memory_viz ignores blocks outside a segment, and draws a block as waiting unless its free was requested.
 std::vector<const char*> actions_of(Kind kind) {
     switch (kind) {
     case Kind::taken: return {"segment_alloc", "alloc"};
@@ -38,7 +38,7 @@ std::vector<SnapshotEntry> entries_of(const MemoryTrack& track, double start) {
     return entries;
 }
 
-// The innermost first.
+// Adds the innermost frame first.
 void add_frames(Pickle& pickle, const SnapshotEntry& entry) {
     const std::string names[] = {entry.event->allocation.purpose, name_of(entry.track->pass),
                                  words_of(entry.track->cell)};
@@ -67,11 +67,11 @@ void add_entry(Pickle& pickle, const SnapshotEntry& entry) {
     });
 }
 
-// Without an entry.
+// A snapshot without entries.
 std::string snapshot() {
     Pickle pickle;
     pickle.add_dict([&] {
-        pickle.add("segments"); // what is left at the end: nothing
+        pickle.add("segments"); // none are left at the end
         pickle.add_list(0, [](size_t) {});
         pickle.add("device_traces");
         pickle.add_list(1, [&](size_t) { pickle.add_list(0, [](size_t) {}); });

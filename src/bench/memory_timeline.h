@@ -1,4 +1,4 @@
-// Memory over time, of one run of each pass of each cell, for the programs that draw it.
+// Memory over time, for one run of each pass of each cell, in a form that other programs draw.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct MemoryTrack {
     std::vector<MemoryEvent> events;
 };
 
-// A file of tracks that grows: its start, each track, its end. It is a snapshot as torch.cuda.memory._snapshot() gives
-// it, for https://pytorch.org/memory_viz: the tracks one after the other, so that one picture has them all. Each
-// allocation is in a segment of its own, and its stack is what it is for, the pass and the cell.
+// A growing file of tracks: its start, each track, its end. It is a snapshot as torch.cuda.memory._snapshot() returns
+// it, for https://pytorch.org/memory_viz: the tracks follow each other in one picture. Each allocation has its own
+// segment, and its stack is its purpose, the pass and the cell.
 class MemoryPicture {
 public:
     std::string start() const;
@@ -25,7 +25,7 @@ public:
     std::string end() const;
 
 private:
-    double seconds_ = 0; // that the tracks have taken so far
+    double seconds_ = 0; // the duration of all tracks so far
 };
 
 } // namespace hw4::bench

@@ -7,9 +7,9 @@
 namespace hw4::bench {
 namespace {
 
-constexpr int64_t kBlock = 16; // rows or keys that a thread takes at a time
+constexpr int64_t kBlock = 16; // rows or keys per thread at a time
 
-// In eight chains, so that it fits any vector unit.
+// In eight chains, which suit any vector unit.
 float dot(const float* a, const float* b, int64_t count) {
     constexpr int64_t kChains = 8;
     float sums[kChains] = {};
@@ -28,7 +28,7 @@ void add_times(float* to, float factor, const float* from, int64_t count) {
 
 float scale_of(const Problem& problem) { return 1.0f / std::sqrt(static_cast<float>(problem.dim)); }
 
-// take(unit, first, end) for all blocks of `rows` rows in every unit, on all threads.
+// Calls take(unit, first, end) for all blocks of `rows` rows in every unit, on all threads.
 template <class Take>
 void for_blocks(const NaiveOperands& operands, int64_t rows, const Take& take) {
     const int64_t blocks = (rows + kBlock - 1) / kBlock;
@@ -41,7 +41,7 @@ void for_blocks(const NaiveOperands& operands, int64_t rows, const Take& take) {
     });
 }
 
-// The unit's matrix; [row] of it.
+// The unit's matrix; index it by [row].
 template <class T>
 T* unit_of(const NaiveOperands& operands, const Matrix<T>& matrix, int64_t unit) {
     return matrix.of(unit / operands.problem.heads, unit % operands.problem.heads);
@@ -52,7 +52,7 @@ float* scores_of(const NaiveOperands& operands, float* scores, int64_t unit, int
     return scores + (unit * problem.queries + row) * problem.keys;
 }
 
-// Of the first `seen` scores; what follows becomes 0.
+// Softmax of the first `seen` scores; the rest becomes 0.
 void softmax(float* scores, int64_t seen, int64_t keys) {
     std::fill(scores + seen, scores + keys, 0.0f);
     if (seen == 0) return;

@@ -1,4 +1,4 @@
-// Attention with all scores in memory, in float32 and plain loops: what everybody writes first, and the baseline that
+// Attention with all scores in memory, in float32 and plain loops: the obvious implementation, and the baseline that
 // runs out of memory.
 #pragma once
 
@@ -8,19 +8,19 @@
 namespace hw4::bench {
 
 struct NaiveOperands {
-    Problem problem; // as many keys as queries in each head, and as many heads of both
+    Problem problem; // as many keys as queries per head, and as many heads of both
     int threads = 1;
-    Crew* crew = nullptr; // whose threads they are; none: threads of each step alone
+    Crew* crew = nullptr; // threads for all steps; null: each step starts its own
     Matrix<const float> q, k, v;
     Matrix<float> o;
     float* weights = nullptr; // P, [unit][query][key]
-    // Of backward, after forward has left `weights`:
+    // For backward, after forward has left `weights`:
     Matrix<const float> d_o;
     Matrix<float> dq, dk, dv;
-    float* gradients = nullptr; // dS, shaped as P
+    float* gradients = nullptr; // dS, with the shape of P
 };
 
-// Floats of `weights`, and of `gradients`.
+// The number of floats in `weights`, and in `gradients`.
 inline size_t naive_scores(const Problem& problem) {
     return static_cast<size_t>(problem.units()) * static_cast<size_t>(problem.queries) *
            static_cast<size_t>(problem.keys);

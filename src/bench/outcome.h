@@ -1,4 +1,4 @@
-// How a measurement ends: what cannot run, or fails, becomes words in a row.
+// The result of a measurement: a cell that cannot run, or fails, becomes words in a row.
 #pragma once
 
 #include <new>
@@ -27,7 +27,7 @@ public:
         return ran_ > 0 ? ExitCode::ok : ExitCode::no_gpu;
     }
 
-    // In one line why the code is not ok; empty where it is.
+    // Why the code is not ok, in one line; empty where it is.
     std::string why() const {
         if (failed_ > 0)
             return std::to_string(failed_) + " of " + std::to_string(cells_) +
@@ -39,8 +39,8 @@ private:
     int cells_ = 0;
     int ran_ = 0;
     int failed_ = 0;
-    std::string why_failed_; // the first that did
-    std::string why_none_;   // the first cell did not run
+    std::string why_failed_; // of the first failure
+    std::string why_none_;   // of the first cell that did not run
 };
 
 template <class Work>

@@ -1,4 +1,4 @@
-// The ranks that measure something together: where they are, and how they come to one result.
+// Ranks that measure together: their places, and how they agree on a result.
 #pragma once
 
 #include <functional>
@@ -14,35 +14,35 @@ namespace hw4::bench {
 struct RankGroup {
     int ranks = 1;
     int machines = 1;
-    int cards = 0; // that they use; 0: none
+    int cards = 0; // in use by the ranks; 0: none
     std::string device = "cpu";
-    std::string library; // that brings them together; empty: none
+    std::string library; // the communication library; empty: none
 
-    // Whether some use the same card: their times say little of cards of their own.
+    // Whether some ranks share a card: their times say little about separate cards.
     bool shares_cards() const { return cards > 0 && cards < ranks; }
 };
 
-// Called by all, as all below. A rank on a GPU uses its card already.
+// Called by all ranks, like all functions below. A rank on a GPU already uses its card.
 RankGroup group_of(Ranks& ranks, const std::string& device, const std::string& library);
 
 // "4 ranks on one machine, on one card that ranks share, Open MPI v4.1.4"
 std::string words_of(const RankGroup& group);
 void add_group(JsonFields& fields, const RankGroup& group);
 
-// ok where every rank's work is; else what the first says whose is not.
+// ok where every rank's work is; otherwise the first rank's failure.
 Outcome agreed_outcome(Ranks& ranks, const std::function<void()>& work);
 
-// Of each of so many numbers the largest that a rank has.
+// The element-wise maximum over all ranks.
 std::vector<double> largest_of_ranks(Ranks& ranks, const std::vector<double>& mine);
 
-// How often, by counts that all ranks share.
+// The number of repeats, which all ranks share.
 struct CollectiveRules {
     int warmup = 5; // as in CS336's study
     int repeats = 20;
     double limit_s = 10; // fewer repeats, from 3 on, where they would take longer
 };
 
-// Seconds of `work`, begun by all at once, until the slowest rank has done it: a number a repeat.
+// Seconds of `work`, started together, until the slowest rank is done: one number per repeat.
 std::vector<double> slowest_seconds(Ranks& ranks, Collectives& collectives, const CollectiveRules& rules,
                                     const std::function<void()>& work);
 

@@ -1,4 +1,4 @@
-// What was found out about a cell.
+// The results of a cell.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace hw4::bench {
 
-// oom: memory did not suffice. unsupported: there is no such thing here. failed: it went wrong, or the result is.
-// skipped: nobody asked for that pass.
+// oom: out of memory. unsupported: this machine or build lacks it. failed: an error, or a wrong result. skipped: the
+// pass was not requested.
 enum class Status { ok, oom, unsupported, failed, skipped };
 
 constexpr const char* name_of(Status status) {
@@ -26,14 +26,14 @@ constexpr const char* name_of(Status status) {
     return "skipped";
 }
 
-// How far sampled rows are from those computed in float64.
+// The difference between sampled rows and the same rows in float64.
 struct RowError {
-    int64_t rows = 0;     // sampled; 0: none
+    int64_t rows = 0;     // number of samples; 0: none
     double largest = 0;   // difference
     double reference = 0; // largest magnitude among the same rows
 };
 
-// The larger of two errors; nothing is worse than a NaN.
+// The larger of two errors; a NaN is the worst.
 inline double worse(double a, double b) { return a > b || std::isnan(a) ? a : b; }
 
 struct Outcome {
@@ -48,9 +48,9 @@ struct Measured : Outcome {
     Measured() : Outcome{Status::skipped, "", 0, 0} {}
 
     std::string kernel;
-    std::string revision;             // of the contract; empty: of none
-    int launches = 0;                 // in a sample
-    std::vector<double> seconds;      // of a launch, every sample in the order measured
+    std::string revision;             // of the contract; empty: without one
+    int launches = 0;                 // per sample
+    std::vector<double> seconds;      // per launch, every sample in the order measured
     size_t peak_bytes = 0;            // inputs included
     size_t before_backward_bytes = 0; // in use when backward begins; 0 for forward
     size_t scratch_bytes = 0;         // of the kernel that is timed
@@ -64,12 +64,12 @@ struct Measured : Outcome {
 struct Row {
     Cell cell;
     std::array<Measured, kPassCount> passes;
-    std::string baseline; // of the ratios; empty: none was asked for
+    std::string baseline; // of the ratios; empty: none
 
     Measured& of(Pass pass) { return passes[static_cast<size_t>(pass)]; }
     const Measured& of(Pass pass) const { return passes[static_cast<size_t>(pass)]; }
 
-    // ok where a pass ran and none failed; else that of the first pass that was to run.
+    // ok where a pass ran and none failed; otherwise the status of the first requested pass.
     Status status() const {
         Status found = Status::skipped;
         bool ran = false;
@@ -85,7 +85,7 @@ struct Row {
             if (measured.status == status() && !measured.reason.empty()) return measured.reason;
         return "";
     }
-    // The most that a pass has of a number of bytes.
+    // The maximum of a byte count over all passes.
     size_t most(size_t Measured::*bytes) const {
         size_t most = 0;
         for (const Measured& measured : passes) most = measured.*bytes > most ? measured.*bytes : most;
@@ -94,7 +94,7 @@ struct Row {
     size_t peak_bytes() const { return most(&Measured::peak_bytes); }
 };
 
-// The same status and reason for every pass that is wanted.
+// A row with the same status and reason for every requested pass.
 inline Row row_without(const Cell& cell, Status status, const std::string& reason) {
     Row row;
     row.cell = cell;

@@ -12,7 +12,7 @@ namespace {
 constexpr int kFormat = 1;
 constexpr double kMebibyte = 1024.0 * 1024.0; // which lab5.py calls MB
 
-// NaN and infinities are no JSON.
+// JSON has no NaN and no infinities.
 std::string number_or_null(double x) { return std::isfinite(x) ? json_number(x) : "null"; }
 
 std::string strings_json(const std::vector<std::string>& strings) {
@@ -21,7 +21,7 @@ std::string strings_json(const std::vector<std::string>& strings) {
     return "[" + list + "]";
 }
 
-// lab5.py's two fields. What was not measured is null, never 0.
+// lab5.py's two fields. Unmeasured values are null, never 0.
 std::string lab5_pass(const Row& row, Pass pass) {
     const std::vector<double>& seconds = row.of(pass).seconds;
     JsonFields fields;
@@ -114,7 +114,7 @@ void add_frame(JsonFields& fields, const Frame& frame) {
     fields.add_nested("machine", frame.machine);
 }
 
-// Of a file of its own where there is a frame.
+// With a frame, a file of a single row.
 std::string row_json(const Row& row, const Frame* frame) {
     JsonFields fields;
     for (const Pass pass : kPasses) fields.add_nested(name_of(pass), lab5_pass(row, pass));

@@ -1,5 +1,5 @@
-// How often a launch is timed, and what is said of many samples in few numbers. A sample of a short launch holds many,
-// since the two events around it cost microseconds.
+// The number of launches to time, and the statistics of samples. A sample of a short kernel contains many launches,
+// because the two events around it cost microseconds.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace hw4::bench {
 
-constexpr double kWarmUpSeconds = 0.1;  // of launches before the first sample: the clocks rise
-constexpr double kSampleSeconds = 0.01; // that a sample lasts, where the launches in it are not given
-constexpr int kMostLaunches = 1000;     // in a sample
-constexpr int kLeastRuns = 3;           // samples, however slow
+constexpr double kWarmUpSeconds = 0.1;  // launches before the first sample, to raise the clocks
+constexpr double kSampleSeconds = 0.01; // duration of a sample, where its launches are not given
+constexpr int kMostLaunches = 1000;     // per sample
+constexpr int kLeastRuns = 3;           // samples, even if slow
 
-// sample(k) takes a sample of k launches and returns the seconds of one. Returns those of the fastest launch. The first
-// launch does not count: it may load code onto the GPU, or have a library choose its plan, for as long as all others
-// together.
+// sample(k) takes a sample of k launches and returns the seconds per launch. Returns the time of the fastest launch.
+// The first launch does not count: it may load code onto the GPU, or let a library choose its plan, which may take as
+// long as all others together.
 template <class Sample>
 double warm_up(const Sample& sample) {
     sample(1);
@@ -29,13 +29,13 @@ double warm_up(const Sample& sample) {
     return least;
 }
 
-// Launches in a sample of a kernel that takes `launch_seconds`.
+// The number of launches per sample for a kernel that takes `launch_seconds`.
 inline int launches_for(double launch_seconds) {
     if (launch_seconds <= 0) return kMostLaunches;
     return static_cast<int>(std::clamp(std::ceil(kSampleSeconds / launch_seconds), 1.0, double{kMostLaunches}));
 }
 
-// Values may be in any order, and there must be one. Interpolates between the two nearest.
+// The values may be in any order, but not empty. Interpolates between the two nearest.
 inline double quantile(std::vector<double> values, double share) {
     std::sort(values.begin(), values.end());
     const double place = share * static_cast<double>(values.size() - 1);
@@ -57,7 +57,7 @@ inline double deviation(const std::vector<double>& values) {
     return values.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
-// From the 20th to the 80th of a hundred, as a share of the median: one sample far off leaves no trace.
+// The range from the 20th to the 80th percentile, relative to the median: single outliers do not count.
 inline double spread(const std::vector<double>& values) {
     const double middle = median(values);
     return middle > 0 ? (quantile(values, 0.8) - quantile(values, 0.2)) / middle : 0;

@@ -31,13 +31,13 @@ std::unique_ptr<Workbench> workbench_of(const RankGroup& group) {
     return group.device == "gpu" ? gpu_workbench() : cpu_workbench(1);
 }
 
-// What there is for a rank, on its card or its machine.
+// The memory for a rank, on its card or its machine.
 size_t free_bytes_of(const RankGroup& group) {
     const int places = group.device == "gpu" ? group.cards : group.machines;
     return workbench_of(group)->free_bytes() * static_cast<size_t>(places) / static_cast<size_t>(group.ranks);
 }
 
-// A rank's model and its share of a step.
+// A rank's model and its part of a step.
 class MeasuredStep {
 public:
     MeasuredStep(const StepCell& cell, const RankGroup& group, Ranks& ranks)
@@ -51,7 +51,7 @@ public:
         after_init_ = machine_.peak_bytes();
     }
 
-    // The samples of a step.
+    // Takes the samples of a step.
     void run(StepRow& row) {
         step(!phases_alone_);
         row.communicating.push_back(together_.communicating());
@@ -88,13 +88,13 @@ private:
     const step::Configuration settings_;
     const int64_t micro_batch_;
     const bool phases_alone_;
-    MeasuredMachine machine_; // which all below has memory of
+    MeasuredMachine machine_; // everything below uses its memory
     step::Trainer trainer_;
     const size_t before_gradients_ = machine_.peak_bytes();
     step::DataParallel together_;
     int64_t steps_ = 0;
     size_t after_init_ = 0;
-    MeasuredMachine::Seconds seconds_; // of the last step
+    MeasuredMachine::Seconds seconds_; // for the last step
 };
 
 std::string statistics_json(const std::vector<double>& seconds) {
@@ -169,7 +169,7 @@ StepRow measure_step(const StepCell& cell, const RankGroup& group, Ranks& ranks,
         ranks, [&] { seconds = slowest_seconds(ranks, collectives, cell.rules, [&] { step->run(row); }); });
     if (row.outcome.status != Status::ok) return row;
     row.seconds = seconds;
-    const auto largest = [&](std::vector<double>& samples) { // of the timed ones, which are the last
+    const auto largest = [&](std::vector<double>& samples) { // over the timed samples, which are the last
         samples.erase(samples.begin(), samples.end() - static_cast<std::ptrdiff_t>(seconds.size()));
         samples = largest_of_ranks(ranks, samples);
     };

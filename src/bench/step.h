@@ -1,6 +1,6 @@
-// A training step as CS336 measures it: seconds of forward, backward and optimizer by model and context, tokens a
-// second, memory; and over ranks, the ways to add up gradients and the sharded optimizer. The step is that of hw4
-// train, on tokens and weights that are drawn.
+// Measures a training step as CS336 does: seconds of forward, backward and optimizer by model and context, tokens a
+// second, memory; and over ranks, the ways to add up gradients and the sharded optimizer. The step is hw4 train's, on
+// drawn tokens and weights.
 #pragma once
 
 #include <optional>
@@ -15,18 +15,18 @@ namespace hw4::bench {
 
 struct StepCell {
     const step::Preset* model = nullptr;
-    step::SyncWay way; // of several ranks
+    step::SyncWay way; // for several ranks
     bool shard = false;
-    int64_t batch_size = 4; // sequences of all ranks together
+    int64_t batch_size = 4; // sequences over all ranks
     int64_t seq_len = 512;
-    int64_t micro_batch = 0; // 0: all that a rank has
-    int threads = 0;         // of a rank
+    int64_t micro_batch = 0; // 0: all of a rank's sequences
+    int threads = 0;         // per rank
     CollectiveRules rules;
 
     step::Configuration settings() const;
 };
 
-// 2 a term of every product and twice that backward; attention as bench counts it, causal.
+// 2 per term of every product and twice that backward; attention as bench counts it, causal.
 double flops_of(const StepCell& cell);
 
 struct StepRow {
@@ -35,26 +35,26 @@ struct StepRow {
     Outcome outcome;
     std::string kernel;
     size_t parameters = 0;
-    size_t calls = 0; // that add up gradients
-    // The slowest rank's, for each timed step.
+    size_t calls = 0; // calls that add up gradients
+    // The slowest rank's times, for each timed step.
     std::vector<double> seconds;
-    std::vector<double> communicating; // in calls, waiting for other ranks among it
+    std::vector<double> communicating; // in such calls, including the wait for other ranks
     std::vector<double> of_phase[std::size(kStepPhases)];
-    double of_operation[std::size(kStepOperations)] = {}; // the first rank's, in one step
-    double peak_flops = 0;                                // of all cards, a second; 0: not known
-    // Bytes of the first rank: what they are for, and the most that was in use up to a moment.
+    double of_operation[std::size(kStepOperations)] = {}; // on the first rank, in one step
+    double peak_flops = 0;                                // all cards together, per second; 0: unknown
+    // Bytes on the first rank: by purpose, and the peaks up to certain moments.
     size_t parameter_bytes = 0;
     size_t optimizer_bytes = 0;  // m and v
-    size_t activation_bytes = 0; // those of backward, too
+    size_t activation_bytes = 0; // including backward's
     size_t scratch_bytes = 0;
-    size_t peak_of_forward = 0; // without m, v, gradients and what backward needs
+    size_t peak_of_forward = 0; // without m, v, gradients and backward's memory
     size_t peak_after_init = 0;
     size_t peak_before_optimizer = 0;
     size_t peak = 0;
 
     double tokens_per_second() const;
     double flop_rate() const;
-    // What the ranks add to a step, as a share of it: all that is neither forward, backward nor optimizer.
+    // The fraction of a step that only several ranks need: everything outside forward, backward and optimizer.
     double communication_share() const;
 };
 

@@ -5,7 +5,7 @@
 namespace hw4::bench {
 namespace {
 
-// Sums that the host's memory is needed for: what is on a card is copied there and back.
+// Sums in host memory: data on a card is copied there and back.
 class HostSummation : public Summation {
 public:
     void reserve(size_t count) override {
@@ -41,7 +41,7 @@ protected:
 
 private:
     bool on_card_;
-    size_t staged_ = 0; // floats of:
+    size_t staged_ = 0; // floats in the buffer:
     std::unique_ptr<FloatMemory> staging_;
 };
 

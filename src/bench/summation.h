@@ -1,4 +1,4 @@
-// Ways to add up a vector over ranks, which are timed: an all-reduce of MPI's, of NCCL's, or one in a fixed order.
+// Timed ways to add up a vector over ranks: MPI's all-reduce, NCCL's, or one in a fixed order.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@ class FloatMemory {
 public:
     virtual ~FloatMemory() = default;
 
-    virtual float* data() const = 0; // for whoever has that memory
+    virtual float* data() const = 0; // in the owner's address space
     virtual void put(size_t first, const float* from, size_t count) = 0;
     virtual void get(size_t first, size_t count, float* to) const = 0;
 };
 
-// Throws std::bad_alloc where there is no memory.
+// Throws std::bad_alloc where memory is short.
 class HostFloats : public FloatMemory {
 public:
     explicit HostFloats(size_t count) : memory_(cpu::allocate_aligned(count)) {}
@@ -36,11 +36,11 @@ private:
 };
 
 std::unique_ptr<FloatMemory> host_floats(size_t count);
-// On the card that the calling thread uses. Throws Error.
+// On the calling thread's card. Throws Error.
 std::unique_ptr<FloatMemory> card_floats(size_t count);
-// Host memory that the GPU copies from and to by itself.
+// Pinned host memory, from which the GPU copies directly.
 std::unique_ptr<FloatMemory> pinned_floats(size_t count);
-// What tells the card that the calling thread uses from others of its machine.
+// Distinguishes the calling thread's card from others in the machine.
 std::string card_identity();
 
 enum class Via { mpi, nccl, ordered };
@@ -52,25 +52,25 @@ class Summation {
 public:
     virtual ~Summation() = default;
 
-    // What this rank brings to a sum: nodes of the tree of contributions (src/ranks/ordered_sum.h). One for all but the
-    // fixed order, whatever the contributions in it.
+    // This rank's parts of a sum: nodes of the tree of contributions (src/ranks/ordered_sum.h). Except for the fixed
+    // order there is one part, for any contributions.
     virtual std::vector<SumNode> parts() const = 0;
-    // Makes room for sums of up to so many numbers. What fails in sum() leaves the other ranks waiting; this does not.
+    // Allocates for sums of up to this many numbers. A failure here, unlike one in sum(), leaves no rank waiting.
     virtual void reserve(size_t /*count*/) {}
-    // Called by all. The numbers [first, first + count) of this rank's parts, which are `stride` apart, become those of
-    // the sum, in the place of the first part. Done when it returns.
+    // Called by all ranks. Replaces the numbers [first, first + count) of this rank's first part by the sums over all
+    // ranks' parts, which are `stride` apart. Complete when it returns.
     virtual void sum(FloatMemory& memory, size_t stride, size_t first, size_t count) = 0;
-    // How the numbers go from rank to rank: "host memory", "host memory, staged", "NCCL 2.28.3".
+    // The path of the numbers between ranks: "host memory", "host memory, staged", "NCCL 2.28.3".
     virtual std::string path() const = 0;
 };
 
-// What a rank has of so many contributions, added up as one part however they are divided.
+// A rank's share of this many contributions as a single part, for every division.
 SumNode share_of(int contributions, const Ranks& ranks);
 
-// Called by all. Throws Unsupported, on all of them. `on_card`: where the vectors are.
+// Called by all ranks. Throws Unsupported, on all of them. `on_card`: whether the vectors are on cards.
 std::unique_ptr<Summation> make_summation(Via via, bool on_card, int contributions, Ranks& ranks,
                                           Collectives& collectives);
-// Of that, NCCL's: for vectors on cards.
+// NCCL's, for vectors on cards.
 std::unique_ptr<Summation> nccl_summation(SumNode share, Ranks& ranks);
 
 } // namespace hw4::bench

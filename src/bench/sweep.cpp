@@ -60,7 +60,7 @@ std::vector<Grid> grids_of(const Sweep& sweep) {
     return grids;
 }
 
-// Without --dtype.
+// The element without --dtype.
 Element usual_element(const std::string& impl) {
     const Contract* const contract = find_contract(impl);
     return contract != nullptr ? contract->element : Element::float32;
@@ -81,7 +81,7 @@ const KernelInfo& kernel_named(const std::string& name, const std::string& devic
                                      "; --list-kernels names them");
 }
 
-// The kernels asked for, by name or all of the device.
+// The requested kernels, by name or all of the device.
 std::vector<KernelInfo> asked_kernels(const Sweep& sweep, const std::string& device,
                                       const std::vector<KernelInfo>& kernels) {
     std::vector<KernelInfo> asked;
@@ -121,7 +121,7 @@ std::vector<Implementation> implementations(const Sweep& sweep, const std::strin
     return list;
 }
 
-// The baseline is measured before the others, also where --impl leaves it out.
+// Measures the baseline before the others, also where --impl omits it.
 void put_first(std::vector<Implementation>& list, const std::string& baseline) {
     if (baseline.empty()) return;
     const auto is_it = [&](const Implementation& one) {
@@ -136,7 +136,7 @@ void put_first(std::vector<Implementation>& list, const std::string& baseline) {
     std::stable_partition(list.begin(), list.end(), is_it);
 }
 
-// The sizes of a grid, which all implementations take one after the other.
+// The sizes of a grid, each taken by all implementations in turn.
 template <class Take>
 void for_each_size(const Grid& grid, Cell cell, const Take& take) {
     for (const bool causal : grid.causal)
@@ -232,7 +232,7 @@ std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const 
     cell.rules.repeats = sweep.repeats.value_or(cell.rules.repeats);
     cell.rules.cold = sweep.cold.value_or(cell.rules.cold);
     for (const Grid& grid : grids) {
-        const bool one_type = !sweep.elements && grid.elements.size() == 1; // nobody has chosen
+        const bool one_type = !sweep.elements && grid.elements.size() == 1; // no --dtype
         for_each_size(grid, cell, [&](Cell sized) {
             for (const Implementation& one : who)
                 for (const int warmup : sweep.warmups) {

@@ -1,4 +1,4 @@
-// From what a command line asks for to the cells to measure, in the order in which they are measured.
+// Converts a command line's requests to the cells to measure, in measuring order.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct Shape {
     int64_t batch_size, num_heads, seq_len, head_dim;
 };
 
-// "4,16384,64" is B,N,d of one head, "4,16,8192,64" B,H,N,d, "t28" that case of the course. Nothing where it is none.
+// "4,16384,64" is B,N,d with one head, "4,16,8192,64" B,H,N,d, "t28" the course's case. Nothing for other texts.
 std::optional<Shape> shape_named(const std::string& text);
 
 // A sweep of a course.
@@ -39,29 +39,29 @@ struct Preset {
 };
 const std::vector<Preset>& presets();
 
-// What was asked for. Where it was not: what the preset says, or lab5.py's default.
+// The request. Fields that were not given come from the preset, or are lab5.py's defaults.
 struct Sweep {
     const Preset* preset = nullptr;
-    std::vector<Shape> shapes; // in the place of all sizes below
+    std::vector<Shape> shapes; // replace all sizes below
     std::optional<std::vector<int64_t>> batch_size, seq_len, num_heads, emb_dim;
     std::optional<std::vector<bool>> causal;
     std::optional<std::vector<Element>> elements;
     std::optional<std::vector<std::string>> impls;
-    std::vector<std::string> kernels; // "all": every one of the device; none: as each implementation chooses
+    std::vector<std::string> kernels; // "all": every kernel of the device; empty: each implementation's choice
     std::string baseline;             // a Cell::subject(), measured before the others; empty: none
     std::vector<int> warmups = {Rules::kByTime};
     std::optional<int> repeats;
     std::optional<bool> cold;
-    Cell common; // all else
+    Cell common; // everything else
 };
 
-// The implementations there are: naive and every contract. "hw4" is f32, whatever its case.
+// All implementations: naive and every contract. "hw4" is f32, in any letter case.
 std::vector<std::string> implementation_names();
-// The name as in that list; empty where there is none such.
+// The name as in that list; empty for an unknown name.
 std::string implementation_named(std::string name);
 
-// Each cell once. `kernels` are those of the device. Throws Error (usage): a kernel that there is not, or is of none of
-// the implementations; a baseline that is neither; heads that divide no cell's emb_dim.
+// Each cell once. `kernels` are the device's. Throws Error (usage) for a kernel that is unknown or of none of the
+// implementations; a baseline that is neither kernel nor implementation; heads that divide no cell's emb_dim.
 std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const std::vector<KernelInfo>& kernels);
 
 } // namespace hw4::bench

@@ -15,17 +15,17 @@ std::string with_digits(const char* format, double x) {
 
 namespace {
 
-// A column's name, and what a row has there.
+// A column's name, and a row's value in it.
 struct Field {
     std::string name;
     std::string text;
-    bool left = false; // in its column
+    bool left = false; // alignment in its column
 };
 using Fields = std::vector<Field>;
 
 constexpr double kMebibyte = 1024.0 * 1024.0;
 
-// Four digits, whatever the size.
+// Four digits for any size.
 std::string milliseconds(double seconds) {
     const double ms = seconds * 1e3;
     return with_digits(ms < 1 ? "%.4f" : ms < 10 ? "%.3f" : ms < 100 ? "%.2f" : ms < 1000 ? "%.1f" : "%.0f", ms);
@@ -42,7 +42,7 @@ std::string mebibytes(size_t bytes) {
 
 std::string implementation(const Cell& cell) { return cell.kernel.empty() ? cell.impl : cell.impl + ":" + cell.kernel; }
 
-// "ok", or what was not, and why.
+// "ok", or the failed pass and the reason.
 std::string status_of(const Row& row) {
     if (row.status() != Status::ok) return std::string(name_of(row.status())) + ": " + row.reason();
     std::string others;
@@ -61,7 +61,7 @@ std::string largest_error(const Row& row) {
     return largest == -1 ? "" : with_digits("%.1e", largest);
 }
 
-// Decoding steps are limited by what is read: how fast K and V were, and of how fast the memory is.
+// Decoding steps are limited by reading: the rate of K and V, and its fraction of the memory's peak.
 void add_memory_rate(Fields& fields, const Row& row) {
     const Measured& measured = row.of(Pass::forward);
     const bool ran = !measured.seconds.empty();
@@ -102,7 +102,7 @@ Fields fields_of(const Row& row) {
     return fields;
 }
 
-// In quotes where it has a comma or a quote.
+// Quotes text that contains a comma or a quote.
 std::string quoted(const std::string& text) {
     if (text.find_first_of(",\"\n") == std::string::npos) return text;
     std::string doubled;
@@ -110,7 +110,7 @@ std::string quoted(const std::string& text) {
     return "\"" + doubled + "\"";
 }
 
-// A line of one part of each field.
+// A line with one part of each field.
 std::string csv_line(const Fields& fields, std::string Field::*part) {
     std::string line;
     for (const Field& field : fields) line += quoted(field.*part) + ",";

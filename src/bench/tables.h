@@ -1,4 +1,4 @@
-// Rows as tables: for a terminal, and as CSV, a line for each pass.
+// Rows as tables: for a terminal, and as CSV with a line per pass.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace hw4::bench {
 
-// A number by a format of printf, of up to 31 letters.
+// Formats a number with printf, in up to 31 letters.
 std::string with_digits(const char* format, double x);
 
-// A line for each row, once what is to come is known: impl must not be wider than the cells' widest.
+// A line for each row, in columns that fit the cells given at the start.
 class TerminalTable {
 public:
-    // There is a cell. `baseline`: of the ratios; empty: rows have none.
+    // There is at least one cell. `baseline`: of the ratios; empty: rows have none.
     TerminalTable(const std::vector<Cell>& cells, const std::string& baseline);
     std::string head() const;
     std::string line(const Row& row) const;

@@ -1,4 +1,4 @@
-// The GPU's workbench of a build without nvcc: it says that it is not there.
+// The GPU's workbench in a build without nvcc: reports that it is missing.
 #include "src/base/error.h"
 #include "src/bench/accumulate.h"
 #include "src/bench/summation.h"

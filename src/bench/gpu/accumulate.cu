@@ -1,4 +1,4 @@
-// The sums of the study of accumulation by the card's own additions: one thread for each way.
+// The sums of `bench accumulate` with the card's own additions: one thread for each way.
 #include "src/bench/accumulate.h"
 
 #include <cuda_bf16.h>
@@ -13,7 +13,7 @@ __device__ float widened(float x) { return x; }
 __device__ float widened(__half x) { return __half2float(x); }
 __device__ float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
 
-// Never contracted, never in a wider type.
+// Never contracted, never computed in a wider type.
 __device__ float added(float a, float b) { return __fadd_rn(a, b); }
 __device__ __half added(__half a, __half b) { return __hadd_rn(a, b); }
 __device__ __nv_bfloat16 added(__nv_bfloat16 a, __nv_bfloat16 b) { return __hadd_rn(a, b); }

@@ -1,4 +1,4 @@
-// A block for each row, which it reads from memory as often as it needs to: the plainest form.
+// A block for each row, which reads the row from memory whenever it needs it: the simplest form.
 #include "src/bench/gpu/softmax.h"
 
 #include <cuda_bf16.h>
@@ -27,20 +27,20 @@ struct Sum {
     __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// What all threads of the block have, combined, for all of them.
+// Combines the values of all threads of the block; every thread gets the result.
 template <class Combine>
 __device__ float combined(float mine, Combine combine) {
     __shared__ float of_warp[kWarps];
     for (int step = 16; step > 0; step /= 2) mine = combine(mine, __shfl_xor_sync(kAll, mine, step));
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
-    __syncthreads(); // written before they are read
+    __syncthreads(); // write before read
     float all = of_warp[0];
     for (int warp = 1; warp < kWarps; ++warp) all = combine(all, of_warp[warp]);
-    __syncthreads(); // read before they are written again
+    __syncthreads(); // read before the next write
     return all;
 }
 
-// How many keys the block's row sees.
+// The number of keys that the block's row sees.
 __device__ int64_t seen_by(int64_t row, const Scores& shape) {
     const int64_t seen = visible_keys(shape.mask, shape.queries, shape.keys, row % shape.queries);
     return seen < shape.keys ? seen : shape.keys;
@@ -76,7 +76,7 @@ __global__ void softmax_gradient(Scores shape, const T* weights, T* gradients) {
     }
 }
 
-// take(pointer to the element type)
+// Calls take(pointer to the element type).
 template <class Take>
 void by_element(Element element, const Take& take) {
     switch (element) {

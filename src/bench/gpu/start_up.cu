@@ -1,5 +1,5 @@
-// hw4 bench start-up: what a process pays for the GPU before its work. The first use of something often costs more than
-// the next.
+// hw4 bench start-up: the cost of the GPU for a process before its work. The first use of something often costs more
+// than the next.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -26,7 +26,7 @@ void step(const std::string& name, const Work& work) {
 }
 
 void pinning() {
-    UntouchedVector<unsigned char> memory(kPinnedBytes); // in huge pages, where the system has them
+    UntouchedVector<unsigned char> memory(kPinnedBytes); // huge pages, where the system has them
     std::memset(memory.data(), 1, memory.size());
     gpu::Pinned pinned;
     step("32 MiB of huge pages: pin", [&] { pinned = gpu::pin(memory.data(), memory.size()); });

@@ -1,5 +1,5 @@
-// Sums over ranks of what is on GPUs: their memory, and NCCL, loaded when an all-reduce asks for it. hw4 neither needs
-// it nor links it.
+// Sums over ranks of vectors on GPUs: their memory, and NCCL, which is loaded only for an all-reduce; hw4 does not link
+// it.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
@@ -17,7 +17,7 @@
 namespace hw4::bench {
 namespace {
 
-// On a stream of their own: kernels of other streams go on meanwhile.
+// Uses its own stream: kernels of other streams continue.
 class CardFloats : public FloatMemory {
 public:
     explicit CardFloats(size_t count)
@@ -46,10 +46,10 @@ public:
     explicit PinnedFloats(size_t count) : HostFloats(count), pinned_(gpu::pin(data(), count * sizeof(float))) {}
 
 private:
-    gpu::Pinned pinned_; // released before the memory
+    gpu::Pinned pinned_; // must be released before the memory
 };
 
-// What nccl.h says, which a machine that builds hw4 need not have.
+// Constants from nccl.h, which a machine that builds hw4 need not have.
 constexpr int kFloat = 7; // ncclFloat32
 constexpr int kSum = 0;   // ncclSum
 struct UniqueId {
@@ -57,7 +57,7 @@ struct UniqueId {
 };
 using Communicator = void*;
 
-// libnccl.so.2 and those of its functions that are needed.
+// libnccl.so.2 and its required functions.
 class Library {
 public:
     Library() : handle_(::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) {
@@ -72,7 +72,7 @@ public:
         find(destroy, "ncclCommDestroy");
         find(error_string, "ncclGetErrorString");
         if (lacking_.empty())
-            last_error = reinterpret_cast<decltype(last_error)>(::dlsym(handle_, "ncclGetLastError")); // from 2.13 on
+            last_error = reinterpret_cast<decltype(last_error)>(::dlsym(handle_, "ncclGetLastError")); // since 2.13
     }
     ~Library() {
         if (handle_ != nullptr) ::dlclose(handle_);
@@ -118,7 +118,7 @@ private:
     std::string lacking_;
 };
 
-// Throws on all ranks what the first of them that has a reason says.
+// Throws on all ranks the reason of the first rank that has one.
 void agree_on(const std::string& reason, Ranks& ranks) {
     for (const std::string& of_rank : ranks.exchange(reason))
         if (!of_rank.empty()) throw Unsupported(of_rank);
@@ -142,7 +142,7 @@ public:
             reason = error.what();
         }
         agree_on(reason, ranks);
-        // Ranks that share a card are told so here, all of them ("Duplicate GPU detected").
+        // Ranks that share a card all get this error ("Duplicate GPU detected").
         if (const int status = library_.init_rank(&communicator_, ranks.count(), id, ranks.rank()); status != 0) {
             communicator_ = nullptr;
             reason = library_.words_of(status, "ncclCommInitRank");

@@ -1,5 +1,5 @@
-// The card as a workbench: the kernels of src/gpu by their launches, and the naive baseline by cuBLAS's products. Rows
-// are dim apart, as in a tensor: what is counted is what a tensor of that shape takes.
+// The card as a workbench: launches the kernels of src/gpu, and the naive baseline with cuBLAS's products. Rows are dim
+// apart, as in a tensor: counted memory is that of a tensor of this shape.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <library_types.h>
@@ -26,10 +26,10 @@ namespace hw4::bench {
 namespace gpu_side {
 namespace {
 
-// ---- cuBLAS, loaded when a naive cell asks for it: hw4 neither needs it nor links it
+// ---- cuBLAS, loaded only for a naive cell; hw4 does not link it
 
-// C = factor * op(A) op(B) for each of `count` matrices, row by row in memory, one after the other: C is rows x
-// columns, op(A) rows x inner. Products of 16 bits are added up in float32.
+// C = factor * op(A) op(B) for each of `count` row-major matrices, which follow each other: C is rows x columns, op(A)
+// rows x inner. Products of 16-bit numbers are added up in float32.
 struct Product {
     int64_t rows, columns, inner;
     const void* a;
@@ -43,9 +43,9 @@ struct Product {
 
 class Cublas {
 public:
-    // Throws Unsupported where there is none.
+    // Throws Unsupported where cuBLAS is missing.
     Cublas() {
-        // As the loader finds it, or where the toolkit is usually installed.
+        // As the loader finds it, or in the toolkit's usual folder.
         for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so",
                                  "/usr/local/cuda/lib64/libcublas.so"})
             if (library_ == nullptr) library_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -68,7 +68,7 @@ public:
     Cublas(const Cublas&) = delete;
     Cublas& operator=(const Cublas&) = delete;
 
-    // cuBLAS takes matrices column by column: the transposed product of the transposed matrices.
+    // cuBLAS takes column-major matrices: multiply the transposed matrices for the transposed product.
     void multiply(const Product& product, Element element, cudaStream_t stream) const {
         check(set_stream_(handle_, stream), "cublasSetStream");
         const cudaDataType type = element == Element::float32 ? CUDA_R_32F
@@ -86,7 +86,7 @@ public:
     }
 
 private:
-    // What cublas_api.h says, which a machine that builds hw4 need not have.
+    // Constants from cublas_api.h, which a machine that builds hw4 need not have.
     static constexpr int kPlain = 0;
     static constexpr int kTransposed = 1;
     static constexpr int kInFloat32 = 68; // CUBLAS_COMPUTE_32F
@@ -122,7 +122,7 @@ size_t free_on_card() {
     return free;
 }
 
-// Memory of the card that is counted.
+// Counted memory of the card.
 class Memory {
 public:
     Memory() = default;
@@ -139,7 +139,7 @@ public:
     void* get() const { return memory_.get(); }
 
 private:
-    gpu::Scratch memory_; // before what counts it
+    gpu::Scratch memory_; // declared before what counts it
     Counted counted_;
 };
 
@@ -160,13 +160,13 @@ const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, c
     return *found;
 }
 
-// Backward has O and the statistics of its rows from a forward that was done before.
+// Passes O and the statistics of its rows from an earlier forward launch to backward.
 void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
     backward.forward_out = forward.out[0];
     backward.statistics = forward.statistics;
 }
 
-// Scratch memory of a launch: up to the cell's budget, or the least where there is not that much.
+// Scratch memory of a launch: up to the cell's budget, or the least where memory is short.
 struct LaunchScratch {
     Memory memory;
     size_t bytes = 0;
@@ -184,8 +184,8 @@ struct LaunchScratch {
     }
 };
 
-// Numbers are floats on the host and in the bits of their type on the card. Both functions return when all is there,
-// after what the stream was asked for before.
+// Numbers are floats on the host and in their type's bits on the card. Both functions return when the copy is complete,
+// after earlier work in the stream.
 void put(const float* from, size_t count, Element element, void* to, cudaStream_t stream) {
     UntouchedVector<unsigned char> stored(count * bytes_of(element));
     in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
@@ -204,7 +204,7 @@ void take(const void* from, Element element, float* to, size_t count, cudaStream
     });
 }
 
-// A contract's kernels, on operands of the cell's element.
+// A contract's kernels, on operands of the cell's element type.
 class KernelSubject : public Subject {
 public:
     KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
@@ -260,7 +260,7 @@ private:
         return gpu::launch_of(problem, device_, in_.get(), row, out.get(), row, scratch.memory.get(), scratch.bytes);
     }
 
-    // Of the same operands, dO among them; O and the statistics of its rows stay for backward.
+    // Runs forward on the same operands, dO among them; backward needs O and the statistics of its rows.
     void prepare_forward(const Contract& contract, const std::vector<gpu::Kernel>& table, MemoryCount& memory) {
         const Problem forward = problem_.of_operation(kForward);
         forward_kernel_ = &kernel_for("", forward, contract, device_, table);
@@ -282,7 +282,7 @@ private:
     int64_t scratch_budget_;
     Memory in_;
     Memory out_;
-    Memory o_; // of backward
+    Memory o_; // for backward
     Memory statistics_;
     LaunchScratch forward_scratch_;
     LaunchScratch backward_scratch_;
@@ -292,8 +292,8 @@ private:
     gpu::Launch backward_;
 };
 
-// All scores in memory. Every operand is a tensor of its own, [batch][head][row][column], whose heads follow one
-// another through all batches, so that one call multiplies all.
+// Keeps all scores in memory. Every operand is a separate tensor, [batch][head][row][column], with contiguous heads
+// over all batches, so that one call multiplies all of them.
 class NaiveSubject : public Subject {
 public:
     NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, const Cublas& cublas, cudaStream_t stream,
@@ -324,7 +324,7 @@ public:
     }
 
 private:
-    // Of a batch of an operand; all have as many rows.
+    // Numbers in a batch of an operand; all have as many rows.
     size_t batch_values() const { return problem_.floats_in(problem_.heads * problem_.queries); }
     void* batch_of(const Memory& tensor, int64_t batch) const {
         return static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * batch_values() * bytes_of(element_);
@@ -353,13 +353,13 @@ private:
     }
     float scale() const { return 1.0f / std::sqrt(static_cast<float>(problem_.dim)); }
 
-    // X Y^T of two tensors, a score for each pair of rows.
+    // X Y^T of two tensors: a score for each pair of rows.
     void pairs(const Memory& x, const Memory& y, const Memory& to, float factor) const {
         cublas_.multiply({problem_.queries, problem_.keys, problem_.dim, x.get(), false, y.get(), true, to.get(),
                           factor, problem_.units()},
                          element_, stream_);
     }
-    // S Y, or S^T Y, of scores and a tensor.
+    // S Y, or S^T Y, for scores and a tensor.
     void rows(const Memory& scores, bool transposed, const Memory& y, const Memory& to, float factor) const {
         cublas_.multiply({problem_.queries, problem_.dim, problem_.keys, scores.get(), transposed, y.get(), false,
                           to.get(), factor, problem_.units()},
@@ -400,7 +400,7 @@ public:
     }
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
-        static_cast<void>(cudaGetLastError()); // of a cell that failed: its row has told it
+        static_cast<void>(cudaGetLastError()); // from a failed cell, whose row has reported it
         if (cell.impl == "naive") {
             if (!cublas_) cublas_.emplace();
             return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
@@ -438,14 +438,14 @@ public:
 
     size_t free_bytes() override { return free_on_card(); }
 
-    // Two transfers a clock.
+    // Two transfers per clock.
     double memory_rate() override {
         return 2 * 1e3 * asked(cudaDevAttrMemoryClockRate) * asked(cudaDevAttrGlobalMemoryBusWidth) / 8;
     }
 
-    // A fused operation of each lane a clock.
+    // A fused operation per lane and clock.
     double float_rate() override {
-        const int lanes = device_.arch == 75 || device_.arch == 80 ? 64 : 128; // of a multiprocessor
+        const int lanes = device_.arch == 75 || device_.arch == 80 ? 64 : 128; // per multiprocessor
         return 2 * 1e3 * asked(cudaDevAttrClockRate) * device_.multiprocessors * lanes;
     }
 
@@ -474,7 +474,7 @@ private:
     }
 
     gpu::Device device_;
-    std::vector<gpu::Kernel> table_; // and of a file
+    std::vector<gpu::Kernel> table_; // plus the kernel of a file
     gpu::Stream stream_;
     gpu::Event start_ = gpu::make_event();
     gpu::Event stop_ = gpu::make_event();
