@@ -1,4 +1,4 @@
-// hw4: attention from file to file. What it does is in src/commands.
+// hw4: attention from file to file. The commands are in src/commands.
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,7 +23,7 @@ namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-// What is refused, and what is to be there before the first case. Several ranks have one voice, that of the first.
+// Refuses invalid runs, and prepares what must exist before the first case. Only the first of several ranks prints.
 void prepare(Options& options, Ranks& ranks, std::optional<InterruptGuard>& interrupts) {
     const bool several = ranks.count() > 1;
     if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());
@@ -60,7 +60,7 @@ ExitCode act(Options options, Ranks& ranks) {
     return code;
 }
 
-// The first word is a command, misspelt, where it looks like one and there is no file of that name.
+// Refuses a first word that looks like a misspelt command where no file has that name.
 void refuse_misspelt_command(const std::string& word) {
     const std::string meant = did_you_mean(word, {"bench", "train"});
     if (!meant.empty() && ::access(word.c_str(), F_OK) != 0 && errno == ENOENT)
@@ -76,7 +76,7 @@ Options agreed_options(int argc, char** argv, Ranks& ranks) {
     return options;
 }
 
-// mpirun -np 1 hw4 a.in a.out : -np 1 hw4 b.in b.out starts ranks too.
+// mpirun -np 1 hw4 a.in a.out : -np 1 hw4 b.in b.out also starts ranks, with different arguments.
 void refuse_other_arguments(int argc, char** argv, Ranks& ranks) {
     Parcel mine;
     std::string text;
@@ -98,7 +98,7 @@ int fail(ExitCode code, const char* message) {
     return static_cast<int>(code);
 }
 
-// What the others do not know of, who wait for this rank.
+// Fails on this rank alone, where the other ranks, which wait for it, do not know of the failure.
 int fail_alone(Ranks& ranks, ExitCode code, const char* message) {
     fail(code, message);
     if (ranks.count() > 1) ranks.abort(code);

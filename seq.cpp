@@ -1,6 +1,6 @@
-// seq: the sequential reference. O = softmax(Q K^T / sqrt(d)) V, or its gradients, one thread, plain loops, in the
-// order that the contract's forward.h and backward.h in src/contracts state. Every other engine of this project must
-// print the bytes that this program prints; under bf16 and fp16 they are what the others must be near to.
+// seq: the sequential reference. O = softmax(Q K^T / sqrt(d)) V, or its gradients, in one thread with plain loops, in
+// the order that the contract's forward.h and backward.h in src/contracts define. Every other engine of this project
+// must print the bytes that this program prints; under bf16 and fp16 the other engines must come close to them.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace {
 
-// For printf, with the contracts' names.
+// A format for printf, which inserts the contracts' names.
 constexpr const char* kHelp =
     "usage: seq [--time] [--contract NAME] [--causal] [--window W] [--scale X] [--backward] [--lse FILE]\n"
     "           INPUT OUTPUT, - for standard input or output; or --q FILE --k FILE --v FILE [--do FILE] OUTPUT\n"
@@ -53,7 +53,7 @@ std::string version_line() {
     return "seq " + std::string(hw4::kVersion) + ", contracts " + hw4::contract_revisions() + "\n";
 }
 
-// Nothing when --help or --version has been answered. Throws Error (usage).
+// Returns nothing after --help or --version. Throws Error (usage).
 std::optional<Request> parse(int argc, char** argv) {
     Request request;
     std::vector<hw4::CommandOption> list = request.options(request.contract);
@@ -81,7 +81,7 @@ void run(const Request& request) {
     std::fprintf(names.lines(), "%s\n", files.sizes_line().c_str());
     hw4::CaseReader& input = files.input();
     const hw4::Problem& problem = files.problem();
-    // Not vectors, which fill their memory at once: so it becomes memory only as data comes.
+    // Not a vector, which fills its memory at once: this array only becomes memory as data arrives.
     const std::unique_ptr<float[]> in(new float[problem.batch_input_floats()]);
     const std::unique_ptr<float[]> out(new float[problem.batch_output_floats()]);
     const size_t lse_rows = files.lse() != nullptr ? static_cast<size_t>(problem.batch_output_rows()) : 0;

@@ -1,4 +1,4 @@
-// The commands that make run leaves out: they take as long to compile as the rest of the host code.
+// The commands that make run omits: they take as long to compile as the rest of the host code.
 #include <string>
 
 #include "src/base/error.h"

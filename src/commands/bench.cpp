@@ -1,4 +1,4 @@
-// Options -> cells -> rows, one after the other -> table and files, complete after each row.
+// Options -> cells -> rows, one after another -> table and files, complete after each row.
 #include <unistd.h>
 
 #include <chrono>
@@ -33,7 +33,7 @@ using bench::Cell;
 using bench::Row;
 using bench::Status;
 
-constexpr const char* kName = "hw4 bench"; // in remarks
+constexpr const char* kName = "hw4 bench"; // in messages
 
 // Throws Error (usage) where two outputs would be one file.
 RunFiles files_of(const bench::Request& request) {
@@ -43,7 +43,7 @@ RunFiles files_of(const bench::Request& request) {
     return files;
 }
 
-// "gpu" or "cpu". Asking for a GPU makes its context.
+// "gpu" or "cpu". A request for a GPU creates its context.
 std::string usable_device(Device asked, bool quiet) {
     if (asked == Device::cpu) return "cpu";
     const gpu::Unusable unusable = gpu::unusable();
@@ -53,7 +53,7 @@ std::string usable_device(Device asked, bool quiet) {
     return "cpu";
 }
 
-// The kernel of --kernel-file; null where none is asked for.
+// The kernel of --kernel-file; null without that option.
 const Hw4Kernel* kernel_file_of(const bench::Request& request, const std::string& device) {
     if (request.kernel_file.empty()) return nullptr;
     if (device != "gpu") throw Error(ExitCode::no_gpu, "--kernel-file has a kernel for a GPU, and this is the CPU");
@@ -72,7 +72,7 @@ std::vector<Cell> cells_for(const bench::Request& request, const std::string& de
     return cells_of(sweep, device, kernels);
 }
 
-// What a cell is at, in a line that gives way; silent unless stderr is a terminal.
+// The current step of a cell, in a line that later lines replace; silent unless stderr is a terminal.
 class CellProgress {
 public:
     explicit CellProgress(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
@@ -132,13 +132,13 @@ private:
         std::fflush(lines_);
     }
 
-    // What is to come: [7/20] f32 B 8 H 1 N 4096 d 64
+    // Announces the next cell: [7/20] f32 B 8 H 1 N 4096 d 64
     void announce(size_t index) const {
         if (request_.quiet || cells_.size() == 1) return;
         std::fprintf(stderr, "[%zu/%zu] %s\n", index + 1, cells_.size(), words_of(cells_[index]).c_str());
     }
 
-    // A row more, after which every file is complete.
+    // Adds a row, after which every file is complete.
     void write(const Row& row, bool first) {
         const bool alone = cells_.size() == 1;
         if (first) {
@@ -172,8 +172,8 @@ private:
     bench::KeptData kept_;
     bench::Baseline baseline_;
     CellProgress progress_;
-    bench::Ending ending_;                   // of the cells
-    std::vector<bench::MemoryTrack> tracks_; // of --memory, of the last cell
+    bench::Ending ending_;                   // from all cells
+    std::vector<bench::MemoryTrack> tracks_; // for --memory, from the last cell
 };
 
 ExitCode run_accumulate(const bench::AccumulateRequest& request) {
@@ -194,7 +194,7 @@ ExitCode run_start_up(const bench::StartUpRequest&) {
     return ExitCode::ok;
 }
 
-// What a request asks for: a word on the program, or `run`.
+// Executes a request: prints help or the version, or calls `run`.
 template <class Request, class Run>
 ExitCode act(const Request& request, std::string (*help)(), const Run& run) {
     if (request.action == Action::run) return run(request);
@@ -212,7 +212,7 @@ ExitCode command(int argc, char** argv) {
     });
 }
 
-// What `parse` makes of the arguments, by every rank; the first one has the word.
+// Parses the arguments with `parse` on every rank; only the first one prints.
 template <class Parse, class Run>
 ExitCode on_ranks(int argc, char** argv, Ranks& ranks, const Parse& parse, std::string (*help)(), const Run& run) {
     decltype(parse(argc, argv)) request;

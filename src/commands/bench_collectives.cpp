@@ -29,7 +29,7 @@ std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& tex
     return parse_numbers(option, text, sizeof(float), kMostBytes);
 }
 
-// Those of `all` that the text names.
+// The elements of `all` that the text names.
 template <class Named>
 std::vector<const Named*> parse_presets(const char* option, const std::string& text, const std::vector<Named>& all) {
     std::vector<const Named*> found;
@@ -46,7 +46,7 @@ std::vector<const Named*> parse_presets(const char* option, const std::string& t
     return found;
 }
 
-// The options of all measurements of several ranks, and `own`.
+// Parses the options of all measurements of several ranks, and `own`.
 void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vector<CommandOption> own) {
     CollectiveRules& rules = request.rules;
     own.insert(own.end(), {{"device", kValue, [&](const char* value) { request.device = parse_device(value); }},
@@ -61,7 +61,7 @@ void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vec
         usage_error("'" + std::string(argv[optind]) + "': need options alone");
 }
 
-// Where there is a choice, none of all.
+// The values, or where the list is empty all of them.
 template <class Value>
 void take_if_none(std::vector<Value>& values, const std::vector<Value>& others) {
     if (values.empty()) values = others;
@@ -117,7 +117,7 @@ StepRequest parse_step(int argc, char** argv) {
          flag("shard", request.shard)});
     if ((request.micro_batch & (request.micro_batch - 1)) != 0)
         usage_error("--micro_batch '" + std::to_string(request.micro_batch) + "': need a power of two");
-    if (request.device == Device::automatic) request.device = Device::cpu; // as hw4 train
+    if (request.device == Device::automatic) request.device = Device::cpu; // as in hw4 train
     if (preset != nullptr) {
         if (request.models.empty()) models(preset->model);
         take_if_none(request.seq_lens, preset->seq_lens);
@@ -158,9 +158,9 @@ namespace {
 
 using bench::RankGroup;
 
-constexpr const char* kName = "hw4 bench"; // in remarks
+constexpr const char* kName = "hw4 bench"; // in messages
 
-// "gpu" or "cpu", the same for all: a GPU only where every rank has one.
+// "gpu" or "cpu", the same for all ranks: a GPU only where every rank has one.
 std::string common_device(Device asked, bool quiet, Ranks& ranks) {
     if (asked == Device::cpu) return "cpu";
     const gpu::Unusable mine = gpu::unusable({}, ranks.node_rank());
@@ -178,12 +178,12 @@ std::string common_device(Device asked, bool quiet, Ranks& ranks) {
     return "cpu";
 }
 
-// What the ranks have in common, and the first one's table and files, complete after each row.
+// The ranks' common part, and the first rank's table and files, complete after each row.
 class RanksReport {
 public:
     RanksReport(const bench::CollectiveRequest& request, std::vector<std::string> argv, Ranks& ranks)
         : ranks_(ranks), request_(request) {
-        if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case()); // a rank by itself
+        if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case()); // a rank that is alone
         agree(ranks, [&] {
             interrupts_.emplace(ranks.is_first() ? kName : nullptr);
             lines_ = is_standard_stream(request.output) ? stderr : stdout;

@@ -1,4 +1,4 @@
-// hw4 bench allreduce and hw4 bench step: their command lines, and the ranks that run them.
+// hw4 bench allreduce and hw4 bench step: their command lines, and their execution by ranks.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace hw4::bench {
 
-// What several ranks measure together.
+// A measurement by several ranks.
 struct CollectiveRequest {
     Action action = Action::run;
     Device device = Device::automatic;
     std::vector<int> warmups;
-    CollectiveRules rules; // but for the warm-ups
+    CollectiveRules rules; // except for the warm-ups
     std::string output;    // JSON; a file's name, or - for standard output; empty: none
     bool quiet = false;
 };
@@ -36,11 +36,11 @@ struct StepPreset {
 };
 const std::vector<StepPreset>& step_presets();
 
-// A list that is empty has not been asked for.
+// An empty list was not given.
 struct StepRequest : CollectiveRequest {
     std::vector<const step::Preset*> models;
     std::vector<int64_t> seq_lens;
-    std::vector<step::SyncWay::Kind> ways; // of several ranks
+    std::vector<step::SyncWay::Kind> ways; // for several ranks
     std::vector<int64_t> buckets;          // bytes
     int64_t batch_size = 4;
     int64_t micro_batch = 0;
@@ -50,7 +50,7 @@ struct StepRequest : CollectiveRequest {
     std::vector<StepCell> cells(int ranks) const;
 };
 
-// argv[0] is not looked at. Throw Error (usage).
+// argv[0] is ignored. Throw Error (usage).
 AllreduceRequest parse_allreduce(int argc, char** argv);
 StepRequest parse_step(int argc, char** argv);
 
@@ -58,7 +58,7 @@ StepRequest parse_step(int argc, char** argv);
 
 namespace hw4 {
 
-// Called by all ranks, of which the first says and writes what comes of it. Throws Error.
+// Called by all ranks; the first one prints and writes the results. Throws Error.
 ExitCode run_allreduce(const bench::AllreduceRequest& request, std::vector<std::string> argv, Ranks& ranks);
 ExitCode run_step(const bench::StepRequest& request, std::vector<std::string> argv, Ranks& ranks);
 

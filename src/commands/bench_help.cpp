@@ -4,7 +4,7 @@
 namespace hw4::bench {
 namespace {
 
-// "                            name   what it is", a line for each.
+// A line for each: "                            name   description".
 template <class Named>
 std::string lines_of(const std::vector<Named>& list, size_t width) {
     std::string lines;

@@ -24,7 +24,7 @@ std::vector<std::string> parse_impls(const std::string& text) {
     return impls;
 }
 
-// An implementation as its contract is named, or the name of a kernel.
+// The contract's spelling of an implementation, or the name of a kernel.
 std::string parse_baseline(const std::string& text) {
     const std::string name = implementation_named(text);
     return parse_name("relative-to", name.empty() ? text : name);
@@ -83,7 +83,7 @@ void set_passes(Cell& cell, const std::vector<Pass>& passes) {
 }
 
 constexpr int kMostKvHeads = 1 << 20;
-constexpr int kMostQueries = 1024; // of a decoding step
+constexpr int kMostQueries = 1024; // for a decoding step
 
 std::vector<CommandOption> options_of(Request& request) {
     Sweep& sweep = request.sweep;

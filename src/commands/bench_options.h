@@ -1,4 +1,4 @@
-// The command lines of hw4 bench, but for those of several ranks (bench_collectives.h).
+// The command lines of hw4 bench, except those of several ranks (bench_collectives.h).
 #pragma once
 
 #include <optional>
@@ -15,15 +15,15 @@ struct Request {
     Action action = Action::run;
     Device device = Device::automatic;
     Sweep sweep;
-    std::optional<std::vector<Pass>> passes; // none: all, or of a decoding step forward
+    std::optional<std::vector<Pass>> passes; // none: all, or forward for a decoding step
     std::string output;                      // JSON; a file's name, or - for standard output; empty: none
-    std::string csv;                         // likewise
+    std::string csv;                         // like output
     std::string memory;                      // memory over time; a file's name; empty: none
-    std::string kernel_file;                 // of one more kernel; empty: none
+    std::string kernel_file;                 // for one more kernel; empty: none
     bool quiet = false;
 };
 
-// argv[0] is not looked at. Throws Error (usage).
+// argv[0] is ignored. Throws Error (usage).
 Request parse_request(int argc, char** argv);
 
 struct AccumulateRequest {
@@ -38,7 +38,7 @@ struct StartUpRequest {
 };
 StartUpRequest parse_start_up(int argc, char** argv);
 
-// What --help prints.
+// The text of --help.
 std::string help_text();
 std::string accumulate_help();
 std::string start_up_help();

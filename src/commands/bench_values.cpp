@@ -34,7 +34,7 @@ bool append_numbers(std::vector<int64_t>& numbers, const std::string& word, int6
 
 std::optional<int64_t> sized_number(const std::string& text, int64_t least, int64_t most) {
     if (text.empty()) return std::nullopt;
-    constexpr std::string_view kLetters = "kKmMgG"; // each pair 1024 times the one before
+    constexpr std::string_view kLetters = "kKmMgG"; // each pair is 1024 times the one before
     const size_t letter = kLetters.find(text.back());
     const int64_t unit = letter == std::string_view::npos ? 1 : int64_t{1} << 10 * (letter / 2 + 1);
     const auto count =
@@ -62,7 +62,7 @@ std::vector<int64_t> parse_numbers(const char* option, const std::string& text, 
     return numbers;
 }
 
-// As lab5.py refuses it.
+// Refuses the names that lab5.py refuses.
 std::string parse_json_name(const std::string& name) {
     if (!ends_in(name, ".json") && !is_standard_stream(name))
         refuse_value("output", name, "a name that ends in .json, or -");

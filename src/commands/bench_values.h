@@ -1,5 +1,4 @@
-// The values of options that the command lines of hw4 bench have in common. What is wrong with one is thrown as Error
-// (usage).
+// Values of options that the command lines of hw4 bench share. Errors are thrown as Error (usage).
 #pragma once
 
 #include <algorithm>
@@ -12,13 +11,13 @@
 
 namespace hw4::bench {
 
-// "4096", "4k", "2m", "1g": k is 1024, m 1024 of those, g 1024 of those. Nothing where it is no such number from
-// `least` to `most`.
+// "4096", "4k", "2m", "1g": k is 1024, m 1024 k, g 1024 m. Nothing for other texts and numbers outside `least` to
+// `most`.
 std::optional<int64_t> sized_number(const std::string& text, int64_t least, int64_t most);
 
 // Names bench --help.
 [[noreturn]] void usage_error(const std::string& what);
-// For a value in which `word` is none of the names. `need`: "one of " or "some of ".
+// For a value with an unknown name `word`. `need`: "one of " or "some of ".
 [[noreturn]] void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
                               const std::vector<std::string>& names);
 
@@ -29,7 +28,7 @@ std::string parse_json_name(const std::string& name);
 std::vector<int> parse_warmups(const std::string& text);
 double parse_seconds(const std::string& text);
 
-// Those of `all` whose names are in the list.
+// The elements of `all` whose names are in the list.
 template <class Value, size_t kCount>
 std::vector<Value> parse_named(const char* option, const std::string& text, const Value (&all)[kCount]) {
     std::vector<Value> values;

@@ -19,7 +19,7 @@ std::optional<KernelInfo> find_kernel(const std::vector<KernelInfo>& list, const
     return std::nullopt;
 }
 
-// All GPU kernels, also those that this build has no list of: the Makefile reads their names from src/gpu/*/kernels.cu.
+// All GPU kernels, even those that this build does not list: the Makefile reads their names from src/gpu/*/kernels.cu.
 #ifdef HW4_GPU_KERNELS
 constexpr const char* kGpuKernels = HW4_GPU_KERNELS;
 #else
@@ -36,7 +36,7 @@ constexpr const char* kGpuKernels = "";
                 "no kernel '" + name + "'" + did_you_mean(name, known) + "; --list-kernels names them");
 }
 
-// A kernel named on the command line settles the engine.
+// A kernel named on the command line determines the engine.
 Device device_of_kernel(const std::string& name, Device asked, const Contract& contract) {
     const std::optional<KernelInfo> on_gpu = find_kernel(gpu::kernel_list(), name);
     const std::optional<KernelInfo> kernel = on_gpu ? on_gpu : find_kernel(cpu::kernel_list(), name);
@@ -49,7 +49,7 @@ Device device_of_kernel(const std::string& name, Device asked, const Contract& c
     return needed;
 }
 
-// Why no kernel of the GPU that may be taken takes the problem; empty where one does.
+// Why no allowed GPU kernel takes the problem; empty where one does.
 std::string no_gpu_kernel(const EngineRequest& request, const Problem& problem) {
     const EngineOptions& options = request.options;
     return options.kernel_file != nullptr ? gpu::unsupported_reason(problem, *options.kernel_file)

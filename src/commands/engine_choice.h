@@ -1,4 +1,4 @@
-// Whether the GPU or the CPU computes a case.
+// Chooses the GPU or the CPU for a case.
 #pragma once
 
 #include <optional>
@@ -10,25 +10,25 @@
 
 namespace hw4 {
 
-// Where options name a kernel file, brings it in. Throws Error (no_gpu) in a build without the GPU engine.
+// Loads the options' kernel file, if any. Throws Error (no_gpu) in a build without the GPU engine.
 void load_kernel_file(Options& options);
 
 class EngineChoice {
 public:
-    // Throws Error (usage) for a kernel that there is not, or that is not what else was asked for.
-    // `remarks`: whether to say on standard error what else is worth knowing.
+    // Throws Error (usage) for a kernel that does not exist or conflicts with other options. `remarks`: whether to
+    // print further remarks on standard error.
     explicit EngineChoice(const Options& options, bool remarks = true);
 
-    // Says so on stderr where it was left to choose and the CPU has to compute: once for all cases where the reason is
-    // not the case, else once for an input, of which there may be several parts. The first call may make the GPU's
-    // context. Throws Error.
+    // Prints a remark on stderr where the choice is free and the CPU must compute: once for all cases where the reason
+    // does not depend on the case, else once per input, which may have several parts. The first call may create the
+    // GPU's context. Throws Error.
     EngineMaker operator()(const EngineRequest& request);
 
-    // Whether who would compute this case of backward gives some gradients of a head of keys without the others, too:
-    // not every kernel of the GPU does. Says and throws what the call above does.
+    // Whether the engine for this backward case can compute some gradients of a key head without the others: not every
+    // GPU kernel can. Prints and throws like the call above.
     bool gives_parts(const EngineRequest& request);
 
-    // Why it last had to be the CPU though it was left to choose; empty where it was not so.
+    // Why the CPU was last chosen although the choice was free; empty where it was not.
     const std::string& why_cpu() const { return why_cpu_; }
 
 private:
@@ -38,9 +38,9 @@ private:
 
     Device device_;
     bool remarks_;
-    std::optional<gpu::Unusable> no_gpu_; // once it was asked
+    std::optional<gpu::Unusable> no_gpu_; // after the first use
     std::string why_cpu_;
-    std::optional<std::string> remarked_; // the input of which it was said; empty: of all
+    std::optional<std::string> remarked_; // the input that the last remark was about; empty: all inputs
 };
 
 } // namespace hw4

@@ -10,7 +10,7 @@
 namespace hw4 {
 namespace {
 
-// [a, b], one a line.
+// [a, b], one per line.
 template <class Items, class Text>
 std::string json_list(const Items& items, const std::string& indent, Text text) {
     std::string list;

@@ -20,7 +20,7 @@ int parse_gpus(const std::string& text) {
     return static_cast<int>(*count);
 }
 
-// The first word of all may be a command (hw4.cu): a file of that name is ./NAME.
+// The first word may be a command (hw4.cu): a file of that name is ./NAME.
 std::vector<CaseNames> cases_in(const std::vector<std::string>& words, Options& options) {
     if (options.pairs.empty()) return options.cases_of(words);
     const std::string all = "--pairs '" + options.pairs + "' names all files, got ";
@@ -36,7 +36,7 @@ void refuse_what_gpus_lack(Options& options) {
     options.device = Device::gpu;
 }
 
-// A kernel file has one kernel, for the GPU, that gives O.
+// A kernel file has one kernel, for the GPU, that computes O.
 void refuse_what_kernel_files_lack(const Options& options) {
     const std::string file = "--kernel-file '" + options.kernel_file + "'";
     if (options.kernel_file.empty()) return;
@@ -45,7 +45,7 @@ void refuse_what_kernel_files_lack(const Options& options) {
     if (!options.lse.empty()) usage_error(file + " gives no logsumexp for --lse");
 }
 
-// What the whole line says, once all of it is known.
+// Checks the whole line, once all of it is known.
 void refuse_what_does_not_fit(Options& options) {
     options.refuse_what_lacks(*options.engine.contract);
     refuse_what_kernel_files_lack(options);

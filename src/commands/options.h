@@ -20,23 +20,23 @@ struct Options : CaseOptions {
     std::optional<int> gpus; // so many cards, each with a share; 0: all; none: one, as ever
     bool time = false;
     bool sync = false;
-    bool gather = false; // of several ranks only the first writes
+    bool gather = false; // with several ranks only the first writes
     bool list_as_json = false;
     // Names of files; empty: none.
     std::string json;
     std::string trace;
     std::string pairs;            // a list of cases; - for standard input
-    std::vector<CaseNames> cases; // where there is no such list
+    std::vector<CaseNames> cases; // without such a list
 
-    // Whether there is more than one case, or might be.
+    // Whether there is more than one case, or could be.
     bool many() const { return cases.size() != 1; }
-    // Whether somebody wants to know when each stage was at work.
+    // Whether the stages' times are asked for.
     bool timed() const { return time || !json.empty() || !trace.empty(); }
 };
 
 // Throw Error (usage).
 Options parse_options(int argc, char** argv);
-int parse_count(const char* option, const std::string& text, int most); // from 1
+int parse_count(const char* option, const std::string& text, int most); // at least 1
 Device parse_device(const std::string& name);
 
 std::string help_text();

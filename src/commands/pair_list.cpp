@@ -13,8 +13,8 @@
 namespace hw4 {
 namespace {
 
-constexpr int kPollMilliseconds = 50;          // how soon a reader that waits notices give_up()
-constexpr size_t kMostBytes = size_t{1} << 16; // of a line: more than two names can have
+constexpr int kPollMilliseconds = 50;          // the delay before a waiting reader notices give_up()
+constexpr size_t kMostBytes = size_t{1} << 16; // per line: more than two names can have
 
 std::vector<std::string> names_in(const std::string& line) {
     const size_t tab = line.find('\t');
@@ -70,7 +70,7 @@ std::optional<std::string> PairList::next_line() {
     size_t end = 0;
     while ((end = read_.find('\n')) == std::string::npos && !ended_) {
         if (read_.size() > kMostBytes) {
-            ended_ = true; // what comes is no list
+            ended_ = true; // the rest is not a list
             read_.clear();
             throw Error(ExitCode::usage, path_ + ":" + std::to_string(line_ + 1) + ": a line of more than " +
                                              std::to_string(kMostBytes) + " bytes");
@@ -101,13 +101,13 @@ bool PairList::read_more() {
     }
 }
 
-// False where nobody waits any longer.
+// False where no waiting is allowed any more.
 bool PairList::wait_for_data() const {
     pollfd waited{fd_, POLLIN, 0};
     for (;;) {
         const bool last_look = given_up_;
         const int ready = ::poll(&waited, 1, last_look ? 0 : kPollMilliseconds);
-        if (ready > 0 || (ready < 0 && errno != EINTR)) return true; // read() says what is wrong
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return true; // read() reports the error
         if (last_look) return false;
     }
 }

@@ -1,4 +1,4 @@
-// Which cases a run has: the names on the command line, or the lines of --pairs.
+// The cases of a run: the names on the command line, or the lines of --pairs.
 #pragma once
 
 #include <atomic>
@@ -14,20 +14,19 @@ namespace hw4 {
 
 struct ListedPair {
     CaseNames names;
-    std::exception_ptr flaw; // why the line that was to have them has none
+    std::exception_ptr flaw; // the reason why the line has no names
 };
 
-// A line of a list is INPUT and OUTPUT with blanks between them. Names with blanks in them: a line with a tab is split
-// there, and nowhere else. Lines that are empty or begin with # have none; a carriage return at the end is none of a
-// name's.
+// A line of a list is INPUT and OUTPUT, separated by blanks. A line with a tab is split only there, so that names may
+// contain blanks. Lines that are empty or begin with # are ignored; a carriage return at the end is not part of a name.
 class PairList {
 public:
-    // Those named, or where `path` is not empty the lines of that file; - is standard input. Throws Error (no_input).
+    // The named cases, or where `path` is not empty that file's lines; - is standard input. Throws Error (no_input).
     explicit PairList(std::vector<CaseNames> named, const std::string& path = "");
 
-    // The next one, as soon as it is there; none after the last.
+    // The next pair, as soon as it arrives; none after the last.
     std::optional<ListedPair> next();
-    // Another thread calls this: from then on next() takes what is there, but waits for nothing.
+    // Another thread calls this: from then on next() returns available lines, but does not wait.
     void give_up() { given_up_ = true; }
 
 private:
@@ -38,16 +37,16 @@ private:
 
     std::vector<CaseNames> named_;
     size_t next_named_ = 0;
-    std::string path_; // for messages; empty: there is no list
+    std::string path_; // for messages; empty: no list
     FileDescriptor opened_;
     int fd_ = -1;
-    std::string read_; // and not yet taken
+    std::string read_; // read and not yet taken
     bool ended_ = false;
-    int64_t line_ = 0; // the number of the one taken last
+    int64_t line_ = 0; // number of the last taken line
     std::atomic<bool> given_up_{false};
 };
 
-// The names in a line; nothing where it is to have none. Throws Error (usage), which begins with `place`.
+// The names in a line; nothing for an ignored line. Throws Error (usage), whose message begins with `place`.
 std::optional<CaseNames> pair_in(const std::string& text, const std::string& place);
 
 } // namespace hw4

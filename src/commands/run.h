@@ -1,4 +1,4 @@
-// What hw4 does, by command: cases from file to file, hw4 bench, hw4 train, --list-kernels and --version.
+// hw4's commands: cases from file to file, hw4 bench, hw4 train, --list-kernels and --version.
 #pragma once
 
 #include <memory>
@@ -13,34 +13,34 @@
 
 namespace hw4 {
 
-// hw4 bench: attention measured over sizes and implementations. argv[0] is "bench". Called by all ranks, of which only
-// some measurements take several. Throws Error.
+// hw4 bench: measures attention over sizes and implementations. argv[0] is "bench". Called by all ranks, of which only
+// some measurements use several. Throws Error.
 ExitCode run_bench(int argc, char** argv, Ranks& ranks);
 
-// hw4 train: a model trained from file to file. argv[0] is "train". Throws Error.
+// hw4 train: trains a model from file to file. argv[0] is "train". Throws Error.
 ExitCode run_train(int argc, char** argv, Ranks& ranks);
 
-// hw4 --list-kernels, for people and, as JSON, for the judge, the scripts and the tests.
+// hw4 --list-kernels, for users and, as JSON, for the judge, the scripts and the tests.
 std::string list_text();
 std::string list_json();
 
 // "hw4 0.2.0, contracts f32.forward/1 fixed.forward/2 fixed16.forward/1 ..., CUDA 13.0 for sm_90"
 std::string version_line();
 
-// One case, by one process or by several ranks, each of which calls this with the same options but for the card: each
-// opens the input, reads, computes and writes its share, and the first one gives the output its name when all have
-// agreed. Throws Error; AgreedError where there are several ranks.
+// Runs one case, in one process or on several ranks, each of which calls this with the same options except for the
+// card: each opens the input, reads, computes and writes its share, and the first one gives the output its name after
+// all have agreed. Throws Error; AgreedError where there are several ranks.
 void run_one(const Options& options, Ranks& ranks, InterruptGuard& interrupts);
 
-// One case on the GPUs of this machine that --gpus names, by a thread for each. `alone` is this process. Throws Error.
+// Runs one case on this machine's GPUs that --gpus names, a thread for each. `alone` is this process. Throws Error.
 void run_on_cards(const Options& options, Ranks& alone, InterruptGuard& interrupts);
 
-// Every case that fails says so in a line of its own, and the others go on. Returns the exit code of the first that
-// did. Throws Error where it is not a case that fails.
+// Prints one line for each failed case and continues with the others. Returns the exit code of the first failed case.
+// Throws Error for any error that is not a case's.
 ExitCode run_many(const Options& options, InterruptGuard& interrupts);
 
-// The files beside the outputs that tell about a run, --json and --trace. Opened before the work, so that a bad name
-// shows at once.
+// The report files beside the outputs, --json and --trace. Opened before the work, so that a bad name shows
+// immediately.
 class RunReports {
 public:
     RunReports() = default; // none
@@ -51,10 +51,10 @@ public:
 
 private:
     bool sync_ = false;
-    std::unique_ptr<OutputFile> json_, trace_; // null where it was not asked for
+    std::unique_ptr<OutputFile> json_, trace_; // null: not asked for
 };
 
-// A note about a shape that no case of the course can have: those are computed too.
+// Prints a note about a shape that no case of the course can have; it is computed too.
 void remark_unusual(const std::string& input, const Problem& problem);
 
 } // namespace hw4

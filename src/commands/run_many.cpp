@@ -1,4 +1,4 @@
-// Many cases in one run: pairs of names -> open each -> the conveyor -> rename each output when it is complete.
+// Many cases in one run: pairs of names -> open each -> the conveyor -> rename each complete output.
 #include <algorithm>
 #include <cstdio>
 #include <list>
@@ -23,12 +23,12 @@
 namespace hw4 {
 namespace {
 
-// What to say of it, and its exit code.
+// The message and the exit code for an error.
 RankFailure describe(const std::exception_ptr& error) {
     return *attempt([&] { std::rethrow_exception(error); });
 }
 
-// Among many cases a message has to say whose it is.
+// With many cases a message must name its case.
 std::string with_name(const CaseNames& names, const std::string& message) {
     const auto begins_with = [&](const std::string& name) { return message.compare(0, name.size(), name) == 0; };
     const std::string input = one_line(shown_input(names.input));
@@ -38,15 +38,15 @@ std::string with_name(const CaseNames& names, const std::string& message) {
 
 class ManyCases : public RunCases {
 public:
-    // `lines`: where those for the user go.
+    // `lines`: the stream for lines to the user.
     ManyCases(const Options& options, PairList& pairs, RunFiles& files, InterruptGuard& interrupts, FILE* lines,
               const Timeline& clock)
         : options_(options), pairs_(pairs), files_(files), interrupts_(interrupts), lines_(lines), clock_(clock) {}
 
-    // At once: somebody may wait for it.
+    // Prints immediately: another program may wait for the line.
     void print(const std::string& text) const {
         std::fputs(text.c_str(), lines_);
-        std::fflush(lines_); // what fails here is noticed at the end
+        std::fflush(lines_); // an error here is noticed at the end
     }
 
     RunCase* next() override {
@@ -79,8 +79,8 @@ public:
         open_.pop_front();
     }
 
-    // After a run that `error` has stopped: all that were not computed, those in the list too of which nothing is known
-    // but their names.
+    // After an error that stopped the run: reports all cases that were not computed, including those of the list that
+    // were never opened.
     void report_rest(const std::exception_ptr& error) {
         const RankFailure stopped = describe(error);
         const auto of_case = [](const OpenCase& left) { return left.run.failure != nullptr; };
@@ -103,7 +103,7 @@ public:
 private:
     struct OpenCase {
         CaseNames names;
-        double since = 0; // when it was there
+        double since = 0; // when it was opened
         std::optional<CaseFiles> files;
         bool published = false;
         OutputChecksums checksums;
@@ -168,16 +168,16 @@ private:
     FILE* const lines_;
     const Timeline& clock_;
     std::mutex mutex_;
-    std::list<OpenCase> open_; // in their order; the first is settled first
-    // What is known of the settled cases; one is settled at a time.
-    double last_ = 0; // when the last one was
+    std::list<OpenCase> open_; // in order; the first is settled first
+    // Results of the settled cases; one is settled at a time.
+    double last_ = 0; // when the last one was settled
     ExitCode first_failure_ = ExitCode::ok;
     std::vector<std::string> json_;
     CasesReport report_;
 };
 
-// All files that are known before the first case is opened. Throws Error (usage). What cannot be looked at is an error
-// of its case, which is added again when it is opened.
+// All files that are known before the first case opens. Throws Error (usage). An unreadable file is an error of its
+// case, which is added again when it opens.
 RunFiles with_cases(RunFiles files, const std::vector<CaseNames>& cases) {
     for (const CaseNames& names : cases) {
         try {
@@ -198,7 +198,7 @@ ExitCode run_many(const Options& options, InterruptGuard& interrupts) {
     RunFiles files;
     if (!options.pairs.empty()) files.add_input(options.pairs);
     RunReports reports(options, files, interrupts);
-    // A later case of a list may ask for standard output when lines of earlier cases are there.
+    // A later case of a list may ask for standard output after lines of earlier cases were printed there.
     if (!options.pairs.empty()) files.reserve_standard_output();
     ManyCases cases(options, pairs, files, interrupts, with_cases(files, options.cases).lines(), timeline);
     const StagingLimits limits = staging_limits(available_processors());

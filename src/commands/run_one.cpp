@@ -1,7 +1,7 @@
-// Open the case -> choose the engine -> run -> rename the output: one case, by one rank or several.
+// Open the case -> choose the engine -> run -> rename the output: one case, on one rank or several.
 //
-// Every step ends with agree(), whether it was done or has failed, so that no rank waits for one that has gone. What
-// takes long, the computing, goes on to its end on all of them: only then is it known which flaw is the first.
+// Every step ends with agree(), after success or failure, so that no rank waits for one that has left. The long step,
+// the computation, runs to its end on all ranks: only then is it known which bad value comes first.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -33,7 +33,7 @@ namespace {
     throw Error(ExitCode::usage, name + ": several ranks " + what + " at once, need a plain file: no pipe, no gzip");
 }
 
-// Calls use(field) for everything that a rank sends to the others about itself.
+// Calls use(field) for every field that a rank sends to the others about itself.
 template <class Report, class Use>
 void each_field(Report& report, const Use& use) {
     auto& engine = report.run.engine;
@@ -58,7 +58,7 @@ public:
             if (ranks_.is_first()) make_outputs();
         });
         if (several()) join_outputs();
-        mine_.began = timeline_.now(); // about the same moment for all ranks
+        mine_.began = timeline_.now(); // about the same moment on all ranks
         print_sizes();
         compute();
         agree_on_data();
@@ -88,7 +88,7 @@ private:
             throw Error(ExitCode::usage, input().path() + ": has lengths, which one rank computes");
     }
 
-    // Where the file system is not shared, some ranks may see an older file, or another.
+    // Without a common file system, some ranks may see an older file, or another.
     void refuse_other_inputs() {
         std::vector<CaseReader::Sample> samples;
         agree(ranks_, [&] { samples = input().samples(); });
@@ -111,7 +111,7 @@ private:
         });
     }
 
-    // The first rank makes them, with room for all shares, so that a full disk shows early.
+    // The first rank creates the outputs and reserves space for all shares, so that a full disk shows early.
     void make_outputs() {
         files_->open_outputs(interrupts_);
         reports_ = RunReports(options_, run_files_, interrupts_);
@@ -124,7 +124,7 @@ private:
         lse->reserve(static_cast<uint64_t>(problem().output_rows()) * sizeof(float));
     }
 
-    // The other ranks write to them.
+    // The other ranks open the same outputs.
     void join_outputs() {
         if (options_.gather)
             send_outputs();
@@ -173,7 +173,7 @@ private:
         remark_unusual(input().path(), problem());
     }
 
-    // Ranks share the gradients of a head where the engines of all can give some without the others.
+    // Ranks share the gradients of a head where all their engines can compute some without the others.
     Gradients agreed_gradients() {
         const bool all_have_heads = problem().batches * problem().kv_heads >= ranks_.count();
         if (problem().operation != &kBackward || all_have_heads) return Gradients::whole;
@@ -199,7 +199,7 @@ private:
                                   to.write_at(offset, rows.data(), rows.size());
                               });
         });
-        if (failed) failure_ = failed; // of the two why, not that nobody carries
+        if (failed) failure_ = failed; // the original error, not the missing carrier
     }
 
     void compute_share(Gradients gradients) {
@@ -223,7 +223,7 @@ private:
         computed_ = timeline_.now();
     }
 
-    // A batch that several ranks have seen parts of is judged by all of them, as a whole.
+    // All ranks together check a batch of which several ranks have parts.
     void agree_on_data() {
         Parcel mine;
         for (const SeenInPart& seen : mine_.run.seen) mine.put(seen);
@@ -257,13 +257,13 @@ private:
                 checksums_.output.add_packed(checksums[rank]);
                 checksums_.lse.add_packed(lse_checksums[rank]);
             }
-            // All files are complete then; only their names are left.
+            // All files are complete then; only their names are missing.
             reports_.finish(json_text(names_.input, whole_report(), whole_figures(), listed_ranks()),
                             trace_text(traces));
         });
     }
 
-    // Names the ranks that use the CPU for another reason than the first, which has printed its own.
+    // Names the ranks that use the CPU for another reason than the first rank, which has printed its own.
     void report_cpu_ranks() {
         const std::vector<std::string> reasons = ranks_.exchange(choice_->why_cpu());
         if (!ranks_.is_first()) return;
@@ -303,7 +303,7 @@ private:
         return figures;
     }
 
-    // A line that standard output does not take is no reason to throw the result away, so it comes after.
+    // Printed last: an error of standard output must not discard the result.
     void publish() {
         files_->publish(options_.sync);
         reports_.publish();
@@ -316,21 +316,21 @@ private:
             std::fputs(time_table(whole_report(), whole_figures(), listed_ranks()).c_str(), run_files_.lines());
     }
 
-    enum FileNumber : int { kOutput, kLse }; // of those that rows are sent for
+    enum FileNumber : int { kOutput, kLse }; // outputs whose rows are sent
 
     Timeline timeline_;
     Options options_;
     const CaseNames& names_;
     Ranks& ranks_;
     InterruptGuard& interrupts_;
-    Gathering gathering_;  // where it is asked for
+    Gathering gathering_;  // with --gather
     const int processors_; // for this rank
     std::optional<EngineChoice> choice_;
-    RunFiles run_files_; // of the first
+    RunFiles run_files_; // on the first rank
     std::optional<CaseFiles> files_;
-    RunReports reports_; // of the first
+    RunReports reports_; // on the first rank
     OutputChecksums checksums_;
-    double computed_ = 0; // when its share was
+    double computed_ = 0; // when its share was computed
     double seconds_ = 0;
     std::optional<RankFailure> failure_;
     RankReport mine_;

@@ -1,4 +1,4 @@
-// hw4 train: the options that name a device, and the machine that computes on it.
+// hw4 train: the options that name a device, and the machine for that device.
 #include <cstdio>
 
 #include "src/base/error.h"
