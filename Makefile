@@ -141,7 +141,7 @@ ARCHS_REMARK := $(if $(ARCHS_REMARK),$(ARCHS_REMARK): hw4 has code for compute c
     $(PTX_ARCH) on; make ARCHS="75 86" makes code for others.)
 comma := ,
 empty :=
-# For each architecture, the one whose PTX is compiled to its machine code: by default the same.
+# For each architecture, the one that provides the PTX for its machine code: by default the same.
 itself = $(1)
 machine_code = $(foreach a,$(ARCHS),-gencode=arch=compute_$(call $(1),$(a)),code=sm_$(a))
 ptx_code = -gencode=arch=compute_$(1),code=compute_$(1)

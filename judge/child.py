@@ -22,7 +22,7 @@ READS_AT_ONCE = 32  # more than a pipe holds
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 ORPHAN_PATIENCE_S = 5.0  # time for killed processes to end
 
-_live: set[int] = set()  # process groups whose leader is not reaped: their numbers are still theirs
+_live: set[int] = set()  # process groups with a leader that is not reaped: their numbers are still theirs
 _earlier_children: set[int] | None = None  # None: orphans are not adopted
 
 

@@ -61,7 +61,7 @@ def _machine():
 class Document:
     """The JSON file. It is written after every cell, so that an interrupted run keeps its results.
 
-    program: one of the measured programs, whose compilers are recorded. build: the folder of make's files."""
+    program: a measured program; the file records its compilers. build: the folder of make's files."""
 
     def __init__(self, path, program=ROOT / "hw4", build=ROOT / "build", **fields):
         self.path = path

@@ -489,7 +489,7 @@ def rows_of_ranks(bench, ranks, *words):
             raise RunFailed(f"hw4 bench {' '.join(words)} on {ranks} ranks ended with {code}", code)
         rows = json.loads(path.read_text())["results"]
     for row in rows:
-        if "step" in row:  # a row of hw4 bench step, whose sums are always in order
+        if "step" in row:  # a row of hw4 bench step: its sums are always in order
             step = row["step"]
             row.update(via="ordered", bytes=4 * (row["parameters"] or 0), step_s=step["mean"], samples=step["samples"])
             row["exposed_s"] = row["step_s"] and row["step_s"] * row["communication_share"]

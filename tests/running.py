@@ -9,7 +9,7 @@ import time
 from typing import NamedTuple
 
 GRACE = 5  # seconds to report a hang or to clean up
-LIVE = set()  # processes that run_limited() has started and whose end it has not seen
+LIVE = set()  # processes that run_limited() has started and not yet seen end
 ENDING = threading.Event()  # no more processes may start
 
 

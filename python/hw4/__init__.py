@@ -1,4 +1,4 @@
-"""Attention whose bytes are defined: the same on every GPU and CPU under the contracts f32, fixed and fixed16.
+"""Attention with defined bytes: the same on every GPU and CPU under the contracts f32, fixed and fixed16.
 
     o = hw4.attention(q, k, v, causal=True)               # torch tensors on the CPU or a GPU, or numpy arrays
     o, lse = hw4.attention(q, k, v, return_lse=True)

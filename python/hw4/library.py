@@ -68,7 +68,7 @@ def load(path):
 
 
 def built():
-    """The library in the package; in the source tree, whose package has none, the one that make has built."""
+    """The library in the package; in the source tree, where the package has none, the one that make has built."""
     inside = Path(__file__).with_name("libhw4.so")
     return inside if inside.exists() else inside.parents[2] / "build" / "libhw4.so"
 

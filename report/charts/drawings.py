@@ -342,7 +342,7 @@ def draw_f32(ax, x):
 
 
 def draw_fixed(ax, x):
-    """A row whose keys end within a tile, in the whole sequence."""
+    """A row with keys that end within a tile, in the whole sequence."""
     row = ROW - 2
     tile_end = TILE * (row // TILE + 1)
     lines(ax, x, TOP + 0.2, ["fixed: tiles of keys with one scale"], weight="bold")

@@ -104,14 +104,14 @@ def ticks(axis, places, labels=None):
 
 
 def doubling(ax, places, before, after, labels=None):
-    """An x axis whose ticks double, with space before the first and after the last."""
+    """An x axis with ticks that double, and space before the first and after the last."""
     ax.set_xscale("log", base=2)
     ax.set_xlim(places[0] / before, places[-1] * after)
     ticks(ax.xaxis, places, labels or [short(place) for place in places])
 
 
 def over_lengths(ax, lengths, scale, words):
-    """A panel whose x is the length of the sequence and whose y begins at 0."""
+    """A panel with the length of the sequence as x, and y from 0."""
     doubling(ax, lengths, 1.35, 1.35)
     from_zero(ax, "y", scale)
     ax.set_xlabel("N (logarithmic)")

@@ -18,7 +18,7 @@ public:
         std::swap(fd_, other.fd_);
         return *this;
     }
-    // Errors of close() matter only for written files, whose owner closes them with close_checked().
+    // Errors of close() matter only for written files: their owner calls close_checked().
     ~FileDescriptor() {
         if (fd_ >= 0) ::close(fd_);
     }

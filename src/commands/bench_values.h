@@ -28,7 +28,7 @@ std::string parse_json_name(const std::string& name);
 std::vector<int> parse_warmups(const std::string& text);
 double parse_seconds(const std::string& text);
 
-// The elements of `all` whose names are in the list.
+// The elements of `all` with names in the list.
 template <class Value, size_t kCount>
 std::vector<Value> parse_named(const char* option, const std::string& text, const Value (&all)[kCount]) {
     std::vector<Value> values;

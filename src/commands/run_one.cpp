@@ -316,7 +316,7 @@ private:
             std::fputs(time_table(whole_report(), whole_figures(), listed_ranks()).c_str(), run_files_.lines());
     }
 
-    enum FileNumber : int { kOutput, kLse }; // outputs whose rows are sent
+    enum FileNumber : int { kOutput, kLse }; // outputs with rows to send
 
     Timeline timeline_;
     Options options_;

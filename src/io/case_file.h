@@ -57,7 +57,7 @@ public:
     // option, null without one: a file of version 1 has this operation, or forward. Throws Error (no_input, bad_data,
     // io_error), and (usage) where a file of version 2 has another operation.
     explicit CaseReader(const std::string& name, const Operation* asked = nullptr);
-    // The same for a case whose operands are NumPy arrays, one plain file each: Q, K, V and, in backward, dO.
+    // The same for a case of NumPy arrays, one plain file for each operand: Q, K, V and, in backward, dO.
     explicit CaseReader(const std::vector<std::string>& arrays);
 
     // The name for messages; it includes all files where there are several.

@@ -119,7 +119,7 @@ float progress(const Problem& problem, int64_t row) {
     return 2.0f * static_cast<float>(row) / static_cast<float>(problem.keys) - 1.0f;
 }
 
-// A key whose score with q = (4096, 0, 0, ...) is about 2^21 in base-2 units: it grows by about 3 units from one tile
+// A key with a score of about 2^21 for q = (4096, 0, 0, ...) in base-2 units: it grows by about 3 units from one tile
 // of 32 keys to the next, past 2^21 in the middle of the sequence.
 float brink_key(const Problem& problem, int64_t row, uint64_t word) {
     const Scale scale = scale_for(problem.dim);

@@ -33,7 +33,7 @@ enum class CaseKind {
     glimit,    // dO so large that dK may come near the end of its domain
 };
 
-constexpr int64_t kMostThresholdTokens = 2048; // for the kind threshold, whose values are too large for longer sums
+constexpr int64_t kMostThresholdTokens = 2048; // for the kind threshold: its values are too large for longer sums
 
 // A kind and its number, if it takes one.
 struct Distribution {

@@ -126,7 +126,7 @@ struct Array {
     }
 };
 
-// An array whose numbers can be read directly. Throws Error (bad_data) for any other.
+// An array with numbers that can be read directly. Throws Error (bad_data) for any other.
 Array array_in(const std::string& path, const Bytes& header, const std::vector<Element>& elements) {
     const Words words(path, header);
     const auto name = words.value_of("descr");

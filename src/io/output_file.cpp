@@ -134,7 +134,7 @@ void OutputFile::create_temporary(const std::optional<struct stat>& old) {
     fail(ExitCode::cannot_create, "cannot create a file in " + directory);
 }
 
-// A group other than the old file's gets only the rights of everybody else. A file system without modes refuses.
+// A group other than the old file's gets only the rights of all others. A file system without modes refuses.
 void OutputFile::take_mode_of(const struct stat& old) const {
     mode_t mode = old.st_mode & 0777;
     if (::fchown(fd_.get(), static_cast<uid_t>(-1), old.st_gid) != 0) mode &= ~mode_t{070} | (mode & 07) << 3;

@@ -27,7 +27,7 @@ using Environment = std::function<const char*(const char* name)>;
 Launched launched_as(const Environment& environment);
 Launched launched_as();
 
-// The message for a user whose tasks cannot reach each other, with the reason and the way to run just one.
+// The message for a user when tasks cannot reach each other, with the reason and the way to run just one.
 std::string alone_among(const Launched& launched, const std::string& why);
 
 // Empty where the system does not report it.

@@ -14,7 +14,7 @@ struct CaseNames {
     std::string output;
 };
 
-// A case whose operands are NumPy arrays, one file each.
+// A case of NumPy arrays, one file for each operand.
 struct ArrayNames {
     // In the order of the operations' operands; empty names were not given.
     std::vector<std::string> in = std::vector<std::string>(kMostInputs);   // --q, --k, --v, --do

@@ -1,4 +1,4 @@
-// The CRC-32 of an output whose parts several threads write in any order.
+// The CRC-32 of an output that several threads write in parts, in any order.
 #pragma once
 
 #include <zlib.h>

@@ -48,7 +48,7 @@ private:
     std::vector<RunCase> cases_;
     size_t next_ = 0;
     std::atomic<bool> over_{false};
-    std::atomic<int64_t> last_batch_{kNoPlace}; // the last batch whose parts are needed
+    std::atomic<int64_t> last_batch_{kNoPlace}; // the last batch that needs parts
 };
 
 } // namespace

@@ -14,7 +14,7 @@ constexpr double kShortest = 0.5e-6; // shorter ones would be a row of 0.000, mo
 
 constexpr Stage stage_at(int index) { return static_cast<Stage>(index); }
 
-// Stages whose rate is in bytes.
+// Stages with a rate in bytes.
 bool moves_bytes(Stage stage) {
     switch (stage) {
     case Stage::read:

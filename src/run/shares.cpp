@@ -55,7 +55,7 @@ constexpr double kQueryCost = kForwardCost + 3; // scores, dP, dQ
 constexpr double kBlockCost = 4;                // scores, dP, dK, dV
 constexpr double kWholeCost = kForwardCost + 5;
 
-// A head of keys whose gradients several ranks compute: divides its keys into blocks, one rank each, so that the
+// A head of keys with gradients from several ranks: divides its keys into blocks, one rank each, so that the
 // slowest rank is as fast as possible; the other ranks share the rows of queries.
 class KeyBlocks {
 public:

@@ -27,7 +27,7 @@ struct Answer {
 class Side {
 public:
     virtual ~Side() = default;
-    // Runs every kernel that takes the problem and whose contract promises bytes; `random` decides how each is called.
+    // Runs every kernel that takes the problem and promises bytes; `random` decides how each is called.
     virtual void answer(const DrawnCase& test, Random& random, const std::function<void(const Answer&)>& take) = 0;
 };
 

@@ -25,7 +25,7 @@ protected:
         return bytes;
     }
 
-    // Adds a case whose file has such elements.
+    // Adds a case with such elements in its file.
     void add(const AttentionCase& test, Element element = Element::float32) {
         const std::string name = folder_ / std::to_string(names_.size());
         Problem problem = test.problem;

@@ -32,7 +32,7 @@ protected:
         return bytes;
     }
 
-    // The output files for an input of such elements, whose values fit the narrow type even when stored as float32.
+    // The output files for an input of such elements; its values fit the narrow type even when stored as float32.
     // `lse` is empty where there are no logsumexps.
     struct Outputs {
         std::string rows;

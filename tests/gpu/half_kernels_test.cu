@@ -307,7 +307,7 @@ TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfNeighbouringScores) {
             }
 }
 
-// Rows whose scores are all far from 0 equal rows whose scores are shifted near 0; rows beside them do not change.
+// Rows with scores all far from 0 equal rows with scores shifted near 0; rows beside them do not change.
 TEST_P(HalfForwardKernel, GivesRowsThatAreFarWhatTheyWouldBeNear) {
     for (const int64_t dim : {33, 64, 128})
         for (const float far : {32768.0f, -32768.0f}) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cases whose Q, K, V and dO are NumPy arrays, one file each: hw4 and seq give the bytes of the same case in one file.
+"""Cases of NumPy arrays, one file each for Q, K, V and dO: hw4 and seq give the bytes of the same case in one file.
 
     python3 tests/program/arrays_test.py [-v] [TestClass[.test_name]]
 

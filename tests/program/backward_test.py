@@ -23,7 +23,7 @@ def setUpModule():
 
 
 def made(shape, *more, kind="uniform"):
-    """A case whose header asks for backward."""
+    """A case with a header that asks for backward."""
     B, heads, kv_heads, N_q, N_k, d = shape
     return generated_by("--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--kind",
                         kind, "--backward", *more)

@@ -234,7 +234,7 @@ class RatioTest(BenchTest):
 
 
 class NoGpuTest(BenchTest):
-    """Without a GPU, whatever needs one says so in one line."""
+    """Without a GPU, any command that needs one says so in one line."""
 
     def test_exit_codes(self):
         hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}

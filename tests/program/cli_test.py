@@ -52,7 +52,7 @@ LARGEST = (2**31 - 1,) * 3  # the largest shape that a header can claim
 
 
 def setUpModule():
-    # Copies in a folder that everybody may read: some tests run hw4 as another user, and generate looks for cases.tsv
+    # Copies in a folder that all users may read: some tests run hw4 as another user, and generate looks for cases.tsv
     # beside itself.
     global WORK, PROGRAMS
     child_signals.heed()
@@ -529,7 +529,7 @@ class BadInputTest(CliTest):
         self.assert_same_bytes(self.out.read_bytes(), denormals * 2)
 
     def test_bad_23_score_overflow(self):
-        # Large numbers whose product is small are fine.
+        # Large numbers with a small product are fine.
         data = header(1, 2, 1) + floats([2e30, 1e30, 1e-30, 2e-30, 1, 2])
         self.assert_computes(self.file(data))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Case files whose numbers are bf16 or fp16, and the contracts of these types.
+"""Case files of bf16 or fp16 numbers, and the contracts of these types.
 
     python3 tests/program/element_test.py [-v] [TestClass[.test_name]]
 

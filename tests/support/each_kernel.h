@@ -13,7 +13,7 @@
 
 namespace hw4::gpu {
 
-// The kernels of every contract whose outputs are compared byte by byte.
+// The kernels of every contract that is compared byte by byte.
 inline std::vector<Kernel> kernels_that_do(const Operation& operation, Mask mask = Mask::none) {
     std::vector<Kernel> list;
     for (const Kernel& kernel : kernels())

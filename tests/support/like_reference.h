@@ -1,4 +1,4 @@
-// The CPU's forward kernels whose outputs have the reference's bytes under contracts compared by a bound.
+// The CPU's forward kernels that give the reference's bytes under contracts compared by a bound.
 #pragma once
 
 #include <string>

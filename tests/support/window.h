@@ -19,7 +19,7 @@ inline Problem with_window(Problem problem, int64_t window, double scale = 0) {
     return problem;
 }
 
-// The attention of one query over the keys first to end - 1, whose tiles and segments are counted from key 0.
+// The attention of one query over the keys first to end - 1, with tiles and segments counted from key 0.
 inline std::vector<float> row_by_loops(const float* q, const float* k, const float* v, int64_t first, int64_t end,
                                        int64_t dim, Scale scale) {
     const auto columns = static_cast<size_t>(dim);
@@ -113,7 +113,7 @@ TEST_P(Window, ARowIsTheAttentionOfTheKeysThatItSees) {
             expect_loops(with_window(causal_problem(sizes.queries, sizes.keys, sizes.dim), window), CaseKind::uniform);
 }
 
-// References that only a hidden score would raise, and rows whose first tile is low.
+// References that only a hidden score would raise, and rows with a low first tile.
 TEST_P(Window, ARowIsThatOnValuesOfEveryKind) {
     std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
     for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);

@@ -801,7 +801,7 @@ class Compare(Workplace):
                 self.assertIn(message, errors)
 
     def compare_stream(self, place, content, *options, redirected=False):
-        """With "-" in this place of INPUT, EXPECTED and GOT: a pipe, or a file whose offset is past its first byte."""
+        """With "-" in this place of INPUT, EXPECTED and GOT: a pipe, or a file with an offset past its first byte."""
         files = [write(self.path("in"), self.case_of(self.SHAPE)), write(self.path("expected"), self.floats()),
                  write(self.path("got"), self.floats())]
         files[place] = "-"

@@ -1,4 +1,4 @@
-"""Loads a program whose name has no .py as a module, so that tests can call its functions or run it as a whole."""
+"""Loads a program without .py in its name as a module, so that tests can call its functions or run it as a whole."""
 import concurrent.futures
 import importlib.machinery
 import importlib.util

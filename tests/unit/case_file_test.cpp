@@ -100,7 +100,7 @@ TEST_F(CaseFile, PlainFileMayBeginLikeGzip) {
     EXPECT_EQ(read_all(path_, 1000), counting(3 * 0x88b1f));
 }
 
-// A file of exactly the size that its header claims is a case, whatever its first bytes mean elsewhere.
+// A file of exactly the size that its header claims is a case, even where its first bytes mark another format.
 TEST_F(CaseFile, TheExactSizeDecidesWhatAPlainFileIs) {
     constexpr int32_t kLikeGzip = 0x01088b1f; // 1f 8b 08, and more batches than 2^24
     constexpr int32_t kLikeZip = 0x04034b50;  // PK 03 04

@@ -119,7 +119,7 @@ std::vector<float> telling_scores(Scale scale) {
 
 class ReferenceOfDim : public testing::TestWithParam<int> {};
 
-// The least float whose exponent is at least this, in base-2 units.
+// The least float with an exponent of at least this, in base-2 units.
 float least_score_of(float exponent, Scale scale) {
     float score = exponent * scale.inv_c;
     while (score * scale.c >= exponent) score = std::nextafter(score, -HUGE_VALF);

@@ -40,7 +40,7 @@ protected:
         };
     }
 
-    // Adds a case of this shape, whose data continues to count from the case before.
+    // Adds a case of this shape; its data continues to count from the case before.
     size_t add(int32_t batches, int32_t tokens, int32_t dim) {
         std::string bytes = test::counting_case(batches, tokens, dim);
         const auto first = static_cast<float>(1000 * wanted_.size());

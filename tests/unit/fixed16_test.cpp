@@ -71,7 +71,7 @@ TEST(Fixed16Digits, AreInTheSumThatRounds) {
         }
 }
 
-// A row whose largest number is about 1; its products with the factor also lie halfway between two integers.
+// A row with a largest number of about 1; its products with the factor also lie halfway between two integers.
 TEST(Fixed16Digits, AreInTheSumThatRoundsProducts) {
     std::mt19937 random(2);
     std::uniform_real_distribution<float> part(-1.0f, 1.0f);
@@ -146,7 +146,7 @@ int32_t weight_by_statement(double exponent) {
     return static_cast<int32_t>(std::nearbyint(std::ldexp(double{entry}, static_cast<int>(whole))));
 }
 
-// F from 12 down to where a difference of one exceeds all weights; scores whose last bits count for all of them.
+// F from 12 down to where a difference of one exceeds all weights; scores where the last bits count for all of them.
 TEST(Fixed16Weight, IsThePowerOfTwoOfTheTable) {
     for (int f = 12; f >= -127; --f) {
         const Unit unit = unit_of(8, f + 8);

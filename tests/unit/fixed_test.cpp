@@ -75,7 +75,7 @@ TEST(FixedDigits, ScaledAtOnceAreTheSame) {
     expect_scaled_at_once<Fixed16Rules>();
 }
 
-// All magnitudes, also the largest float, whose product with 21/16 overflows.
+// All magnitudes, also the largest float: its product with 21/16 overflows.
 TEST(FixedDigits, OfATileAreWidened) {
     std::mt19937 random(4);
     for (int i = 0; i < 200000; ++i) {

@@ -110,7 +110,7 @@ TEST_P(HalfContract, GivesTheReferenceBytesOnKindsAndCorners) {
         }
 }
 
-// A head in several pieces, whose threads must not interfere.
+// A head in several pieces, with threads that must not interfere.
 TEST_P(HalfContract, RoundsLongHeadsInPieces) {
     Problem problem(1, 3, 40000);
     problem.keys = 5;
@@ -134,7 +134,7 @@ TEST_P(HalfContract, TakesFilesOfItsElementAndOfFloat32) {
     EXPECT_EQ(why_not(kFixed16, problem), "");
 }
 
-// For every operand: a number that would round to infinity is refused, whatever it is multiplied by.
+// For every operand: a number that would round to infinity is refused, for every factor.
 TEST_P(HalfContract, RefusesNumbersThatItsTypeLacks) {
     const Problem problem(2, 3, 2);
     const float limit = overflow_of(element());

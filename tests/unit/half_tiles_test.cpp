@@ -127,7 +127,7 @@ TEST_P(HalfTiles, CountDenormalNumbersThatMeetHugeOnes) {
     }
 }
 
-// Values below the normal numbers, and values whose products with weights would be.
+// Values below the normal numbers, and values with products below them.
 TEST_P(HalfTiles, KeepTheLeastValues) {
     for (const float size : {0x1p-133f, 0x1p-128f, 0x1p-122f, 0x1p-110f}) {
         const Problem problem(1, 140, 16);

@@ -257,7 +257,7 @@ TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
     }
 }
 
-// A pipe whose writer may never send the missing bytes, and a run that fails while its reader waits for them.
+// A pipe that may never get the missing bytes, and a run that fails while its reader waits for them.
 class SilentPipe : public PipelineRun {
 protected:
     SilentPipe() {

@@ -61,7 +61,7 @@ protected:
     }
 };
 
-// A batch has the bytes that it has alone in one thread, also under contracts whose kernels have their own bytes.
+// A batch has the bytes that it has alone in one thread, also where a contract's kernels have their own bytes.
 TEST_P(CpuRun, GivesABatchTheSameBytesInAnyLaunch) {
     const cpu::Kernel& kernel = GetParam();
     for (const Problem& problem : problems_to_cut(*kernel.does)) {

@@ -57,7 +57,7 @@ TEST_P(EachOperation, HasTheseBytesForever) {
 INSTANTIATE_TEST_SUITE_P(Step, EachOperation, testing::ValuesIn(kStepOperations),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// The same sequences in micro-batches of 2^n, whose subtrees Machine::add joins.
+// The same sequences in micro-batches of 2^n; Machine::add joins their subtrees.
 class MicroBatches : public testing::TestWithParam<int64_t> {
 protected:
     const int64_t all = GetParam(), context = 33, inputs = 9, outputs = 11;

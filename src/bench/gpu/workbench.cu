@@ -400,7 +400,7 @@ public:
     }
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
-        static_cast<void>(cudaGetLastError()); // from a failed cell, whose row has reported it
+        static_cast<void>(cudaGetLastError()); // from a failed cell: its row has reported it
         if (cell.impl == "naive") {
             if (!cublas_) cublas_.emplace();
             return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
