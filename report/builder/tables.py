@@ -151,7 +151,7 @@ def tensor_profile(data):
                              known(get("issue_slots_busy_pct"), ".0f"), known(get("l2_throughput_pct"), ".0f"),
                              known(get("registers"), ".0f"), known(get("shared_bytes_per_block"), ".0f", 1 / 1024)))
     return markdown(("kernel", "shape", "tensor cores active, %", "issue slots busy, %", "L2, % of its peak",
-                     "registers", "shared memory a block, KiB"), rows, "llrrrrr")
+                     "registers", "shared memory per block, KiB"), rows, "llrrrrr")
 
 
 # ---- The machine, and the command of each measurement
@@ -227,15 +227,15 @@ def profile_reasons(data):
                      known(get("shared_bytes_per_block"), ".1f", 1 / 1024),
                      ", ".join(f"{reason.replace('_', ' ')} {stalls[reason]:.1f}" for reason in top) or NOT_KNOWN))
     return markdown(("kernel", "issue slots busy, %", "IPC", "FMA pipe, %", "FMA pipe's share of instructions, %",
-                     "shared-memory pipe, %", "passes a shared load", "used of global sectors, %", "registers",
-                     "shared memory a block, KiB", "cycles a warp waits for"), rows, "lrrrrrrrrrl")
+                     "shared-memory pipe, %", "passes per shared load", "used of global sectors, %", "registers",
+                     "shared memory per block, KiB", "cycles a warp waits for"), rows, "lrrrrrrrrrl")
 
 
 def no_help(data):
     """Failed attempts, from the kernels' cards."""
     rows = [(f"`{kernel}`", words.replace(" x ", " × ")) for kernel in data.launches("f32")
             if (words := sources.no_help(kernel))]
-    return markdown(("on the card of", "tried, without help"), rows, "ll")
+    return markdown(("kernel", "tried without gain"), rows, "ll")
 
 
 # ---- Whole runs
