@@ -62,7 +62,7 @@ ExitCode act(Options options, Ranks& ranks) {
 
 // Refuses a first word that looks like a misspelt command where no file has that name.
 void refuse_misspelt_command(const std::string& word) {
-    const std::string meant = did_you_mean(word, {"bench", "train"});
+    const std::string meant = did_you_mean(word, {"bench", "train", "help"});
     if (!meant.empty() && ::access(word.c_str(), F_OK) != 0 && errno == ENOENT)
         throw Error(ExitCode::usage, "'" + word + "' is neither a command nor a file" + meant + "; see --help");
 }
@@ -70,7 +70,7 @@ void refuse_misspelt_command(const std::string& word) {
 Options agreed_options(int argc, char** argv, Ranks& ranks) {
     Options options;
     agree(ranks, [&] {
-        if (argc > 1) refuse_misspelt_command(argv[1]);
+        if (argc > 1 && argv[1][0] != '-') refuse_misspelt_command(argv[1]);
         options = parse_options(argc, argv);
     });
     return options;
@@ -105,13 +105,22 @@ int fail_alone(Ranks& ranks, ExitCode code, const char* message) {
     return static_cast<int>(code);
 }
 
+ExitCode run_command(int argc, char** argv, Ranks& ranks) {
+    const std::string command = argc > 1 ? argv[1] : "", topic = argc > 2 ? argv[2] : "";
+    if (command == "bench") return run_bench(argc - 1, argv + 1, ranks);
+    if (command == "train") return run_train(argc - 1, argv + 1, ranks);
+    if (command != "help") return act(agreed_options(argc, argv, ranks), ranks);
+    if (topic != "bench" && topic != "train") return run_help(argc - 1, argv + 1, ranks);
+    std::vector<char*> words(argv + 1, argv + argc + 1); // hw4 help bench step: hw4 bench step --help
+    std::string help = "--help";
+    words.insert(words.end() - 1, help.data());
+    return run_command(argc, words.data(), ranks);
+}
+
 int run_as(Ranks& ranks, int argc, char** argv) {
     try {
         refuse_other_arguments(argc, argv, ranks);
-        const std::string command = argc > 1 ? argv[1] : "";
-        return static_cast<int>(command == "bench"   ? run_bench(argc - 1, argv + 1, ranks)
-                                : command == "train" ? run_train(argc - 1, argv + 1, ranks)
-                                                     : act(agreed_options(argc, argv, ranks), ranks));
+        return static_cast<int>(run_command(argc, argv, ranks));
     } catch (const AgreedError& error) {
         return ranks.is_first() ? fail(error.code(), error.what()) : static_cast<int>(error.code());
     } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/help_text.h"
 #include "src/base/interrupt.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
@@ -20,28 +21,31 @@
 
 namespace {
 
-// A format for printf, which inserts the contracts' names.
-constexpr const char* kHelp =
-    "usage: seq [--time] [--contract NAME] [--causal] [--window W] [--scale X] [--backward] [--lse FILE]\n"
-    "           INPUT OUTPUT, - for standard input or output; or --q FILE --k FILE --v FILE [--do FILE] OUTPUT\n"
-    "       seq train [options] TOKENS CHECKPOINT   trains a model; seq train --help\n"
-    "\n"
-    "The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d)) V, or its\n"
-    "gradients, from file to file. The files are those of hw4, whose --help describes them.\n"
-    "\n"
-    "  --contract NAME  what the bytes follow: %s; default f32\n"
-    "  --causal         under the causal mask, whatever INPUT asks for\n"
-    "  --window W, --scale X\n"
-    "                   the window and the scale, whatever INPUT says; hw4 --help describes both\n"
-    "  --backward       INPUT has Q, K, V, dO for each batch, OUTPUT gets dQ, dK, dV\n"
-    "  --q, --k, --v, --do, --dq, --dk, --dv FILE\n"
-    "                   arrays of NumPy, a file each, as hw4 takes and writes them\n"
-    "  --lse FILE       write the logsumexp of each row of scores too\n"
-    "  --time           print the seconds of the arithmetic alone, without reading, checking and writing\n"
-    "  -h, --help, -V, --version\n"
-    "\n"
-    "exit codes: 0 done, 64 wrong usage, 65 bad data, 66 INPUT cannot be opened, 70 internal error, 71 out of memory,\n"
-    "73 OUTPUT cannot be created, 74 reading or writing failed, 130, 143, 129 ended by SIGINT, SIGTERM, SIGHUP\n";
+std::string help_text() {
+    return R"(usage: seq [options] INPUT OUTPUT
+       seq [options] --q FILE --k FILE --v FILE [--do FILE] OUTPUT
+       seq train [options] TOKENS CHECKPOINT     seq train --help
+
+)" + hw4::laid_out(
+               R"(The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d))
+    V, or its gradients, from file to file. The files and options are those of hw4; see hw4 help files, hw4 help
+    options.
+
+options:
+  --contract NAME  which arithmetic: )" +
+               hw4::contract_names() + R"(; default f32
+  --causal  use the causal mask, whatever INPUT says
+  --window W, --scale X  the window and the scale, whatever INPUT says
+  --backward  INPUT has Q, K, V, dO for each batch, OUTPUT gets dQ, dK, dV
+  --q, --k, --v, --do, --dq, --dk, --dv FILE  arrays of NumPy, a file each
+  --lse FILE  also write the logsumexp of each row of scores
+  --time  print the seconds of the arithmetic alone, without reading, checking and writing
+  -h, --help, -V, --version
+
+exit codes: 0 done, 64 wrong usage, 65 bad data, 66 INPUT cannot be opened, 70 internal error, 71 out of memory, 73
+OUTPUT cannot be created, 74 reading or writing failed, 130, 143, 129 ended by SIGINT, SIGTERM, SIGHUP
+)");
+}
 
 struct Request : hw4::CaseOptions {
     const hw4::Contract* contract = &hw4::kF32;
@@ -59,7 +63,7 @@ std::optional<Request> parse(int argc, char** argv) {
     std::vector<hw4::CommandOption> list = request.options(request.contract);
     list.push_back(hw4::flag("time", request.print_time));
     const hw4::Action asked = hw4::take_options(argc, argv, list);
-    if (asked == hw4::Action::help) std::printf(kHelp, hw4::contract_names().c_str());
+    if (asked == hw4::Action::help) std::fputs(help_text().c_str(), stdout);
     if (asked == hw4::Action::version) std::fputs(version_line().c_str(), stdout);
     if (asked != hw4::Action::run) return std::nullopt;
     const std::vector<hw4::CaseNames> cases = request.cases_of({argv + optind, argv + argc});

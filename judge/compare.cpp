@@ -23,6 +23,7 @@
 #include "judge/exact_values.h"
 #include "src/base/command_line.h"
 #include "src/base/error.h"
+#include "src/base/help_text.h"
 #include "src/base/standard_streams.h"
 #include "src/base/version.h"
 #include "src/io/byte_source.h"
@@ -42,25 +43,26 @@ constexpr int kEqual = 0;
 constexpr int kDifferent = 1;
 constexpr int kCannotCompare = 2;
 
-constexpr const char* kUsage =
-    "usage: compare [--atol X] [--rtol Y] [--backward] INPUT EXPECTED GOT\n"
-    "       compare --exact TYPE --atol X [--rtol Y] INPUT GOT\n"
-    "\n"
-    "Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide.\n"
-    "Differing values are counted, and the first and the largest difference are shown with their places; batch,\n"
-    "row and column count from 0. One of the three may be -, standard input; all may be pipes. Outputs named .gz,\n"
-    ".npy or .npy.gz are read as hw4 writes them.\n"
-    "\n"
-    "  --atol X   |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes\n"
-    "             pass; a NaN or an infinity that is not the same on both sides does not. Gradients may have\n"
-    "             X,Y,Z for dQ, dK and dV.\n"
-    "  --rtol Y   allows X + Y |expected| instead of X, which is 0 where only --rtol is given\n"
-    "  --exact TYPE  compares with float64 results for INPUT's numbers rounded to TYPE, float32, bf16 or fp16: for\n"
-    "             contracts that have a bound instead of bytes; with --atol or --rtol\n"
-    "  --backward the outputs are dQ, dK, dV, although INPUT does not ask for them\n"
-    "  -h, --help, -V, --version\n"
-    "\n"
-    "exit codes: 0 equal (or within X), 1 different, 2 could not compare\n";
+std::string help_text() {
+    return R"(usage: compare [--atol X] [--rtol Y] [--backward] INPUT EXPECTED GOT
+       compare --exact TYPE --atol X [--rtol Y] INPUT GOT
+
+)" + laid_out(R"(Compares two outputs of the case INPUT (plain or gzip; its values are not read). The bytes decide.
+What differs is counted, and the first difference and the largest one are shown with their places; batch, row and
+column count from 0. One of the three may be -, standard input; all may be pipes. Outputs named .gz, .npy or .npy.gz
+are read as hw4 writes them.
+
+  --atol X  |expected - got| <= X decides instead, for every value; 5e-3 is the course's rule. Equal bytes pass; a NaN
+    or an infinity passes only if it is the same on both sides. For gradients X,Y,Z may be for dQ, dK and dV
+  --rtol Y  X + Y |expected| instead of X, which is 0 where only --rtol is given
+  --exact float32|bf16|fp16  compare with what float64 gives for the numbers of INPUT rounded to this type: for
+    contracts with a bound instead of bytes; with --atol or --rtol
+  --backward  the outputs are dQ, dK, dV, and INPUT does not ask for them itself
+  -h, --help, -V, --version
+
+exit codes: 0 equal (or within X), 1 different, 2 could not compare
+)");
+}
 
 struct CannotCompare : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -394,7 +396,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv) {
                       {"backward", no_argument, [&](const char*) { arguments.operation = &kBackward; }},
                       {"exact", kValue, [&](const char* value) { arguments.exact = parse_element(value); }}},
                      refuse);
-    if (asked == Action::help) std::fputs(kUsage, stdout);
+    if (asked == Action::help) std::fputs(help_text().c_str(), stdout);
     if (asked == Action::version) std::printf("compare of hw4 %s\n", kVersion);
     if (asked != Action::run) return std::nullopt;
     if (arguments.exact && !arguments.tolerance)

@@ -1,4 +1,4 @@
-// hw4's commands: cases from file to file, hw4 bench, hw4 train, --list-kernels and --version.
+// hw4's commands: cases from file to file, hw4 bench, hw4 train, hw4 help, --list-kernels and --version.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,9 @@ ExitCode run_bench(int argc, char** argv, Ranks& ranks);
 
 // hw4 train: trains a model from file to file. argv[0] is "train". Throws Error.
 ExitCode run_train(int argc, char** argv, Ranks& ranks);
+
+// hw4 help TOPIC. argv[0] is "help". Throws Error.
+ExitCode run_help(int argc, char** argv, Ranks& ranks);
 
 // hw4 --list-kernels, for users and, as JSON, for the judge, the scripts and the tests.
 std::string list_text();

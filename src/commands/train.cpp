@@ -13,12 +13,12 @@
 namespace hw4 {
 namespace {
 
-constexpr const char* kMore =
-    "  --device auto|gpu|cpu   where to compute: auto, the default, takes the CPU; gpu takes GPUs of compute\n"
-    "                          capability 8.0 or later, which ranks may share, and ends with 69 where there is none\n"
-    "  --threads N             CPU threads, 1 to 1024, default: all processors, of which ranks take a share each\n"
-    "  --shard                 each of several ranks (mpirun -np N hw4 train ...) has its share of m and v alone, in\n"
-    "                          less memory (ZeRO-1). Bytes depend neither on the ranks nor on this\n";
+constexpr const char* kMore = R"(  --device auto|gpu|cpu  auto, the default, takes the CPU; gpu takes GPUs of compute
+    capability 8.0 or later, which ranks may share, and ends with 69 where there is none
+  --threads N  CPU threads, 1 to 1024; default: all processors, which ranks divide among them
+  --shard  each of several ranks (mpirun -np N hw4 train ...) keeps only its share of m and v, in less memory (ZeRO-1).
+    The bytes stay the same, with any number of ranks
+)";
 
 struct Request : step::TrainingRequest {
     int threads = 0; // 0: all

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "src/base/error.h"
+#include "src/base/help_text.h"
 #include "src/base/numbers.h"
 #include "src/step/training.h"
 
@@ -88,7 +89,7 @@ TrainingRequest parse_training(int argc, char** argv, const std::vector<CommandO
 }
 
 std::string training_help(const std::string& program, const std::string& more) {
-    std::string models;
+    std::string models = "\n  model     width  hidden  layers  heads  vocabulary  context\n", names;
     for (const Preset& preset : presets()) {
         const Model& model = preset.model;
         char line[96];
@@ -97,68 +98,54 @@ std::string training_help(const std::string& program, const std::string& more) {
                       static_cast<int>(model.heads), static_cast<int>(model.vocabulary),
                       static_cast<int>(preset.context));
         models += line;
+        names += (names.empty() ? "" : "|") + std::string(preset.name);
     }
-    return "usage: " + program +
-           " train [options] TOKENS CHECKPOINT\n"
-           "\n"
-           "Trains a transformer (pre-norm, RMSNorm, RoPE, causal attention, SwiGLU, an untied head, no biases) with\n"
-           "AdamW in float32. Every rounding is defined: the same options and TOKENS give the same bytes of losses "
-           "and\n"
-           "CHECKPOINT on every machine, with any number of threads and any micro-batch.\n"
-           "\n"
-           "TOKENS is the text, uint16 or uint32, little-endian: plain, or NumPy's .npy of shape (N,); - is standard\n"
-           "input. CHECKPOINT is a safetensors file: parameters, AdamW's m and v, the step, all settings. It is "
-           "written\n"
-           "under a temporary name and renamed: a run that fails or is killed leaves the last complete one. Without\n"
-           "--resume an existing CHECKPOINT is replaced at the first save.\n"
-           "\n"
-           "options:\n"
-           "  --model NAME            sizes and context, default " +
-           std::string(presets().front().name) +
-           "; a line below for each\n"
-           "  --width N, --hidden N, --layers N, --heads N, --vocabulary N, --context N\n"
-           "                          other sizes than NAME's\n"
-           "  --batch N               sequences of a step, default 4\n"
-           "  --steps N               steps of the whole training, default 100\n"
-           "  --learning-rate X       the highest, default 0.001. It rises over the first tenth of the steps and "
-           "falls\n"
-           "                          as a cosine to a tenth of X\n"
-           "  --clip X                the largest norm of a gradient, default 1\n"
-           "  --weight-decay X, --beta1 X, --beta2 X, --eps X\n"
-           "                          of AdamW, default 0.1, 0.9, 0.95, 1e-8\n"
-           "  --seed N                of the initial weights and of where sequences begin, default 1\n"
-           "  --token-bits 16|32      of a token in a plain file, default 16\n"
-           "  --micro-batch N         sequences computed at a time, a power of two: fewer take less memory. Default:\n"
-           "                          the whole batch\n"
-           "  --save-every K          write CHECKPOINT after each K steps too\n"
-           "  --until N               stop after step N, for --resume to go on from there; 0 writes the initial "
-           "weights\n"
-           "  --resume                go on from CHECKPOINT, to the bytes of a run that was not stopped. Settings "
-           "come\n"
-           "                          from CHECKPOINT; an option that says otherwise is refused (65)\n"
-           "  --log FILE              a line of JSON for each step: loss, and norm of the gradient. A file is "
-           "complete\n"
-           "                          at each save, and --resume keeps its lines up to there; - and pipes get each "
-           "line\n"
-           "                          at once\n" +
-           more +
-           "  -h, --help, -V, --version\n"
-           "\n"
-           "  model     width  hidden  layers  heads  vocabulary  context\n" +
-           models +
-           "\n"
-           "exit codes:\n"
-           "   0  done\n"
-           "  64  wrong usage\n"
-           "  65  bad data: a token beyond the vocabulary, too few tokens, a damaged CHECKPOINT or one of other "
-           "settings\n"
-           "      or tokens; a loss or a norm that is not finite, before that step is taken\n"
-           "  66  TOKENS, or CHECKPOINT with --resume, cannot be opened\n"
-           "  69  no usable GPU\n"
-           "  71  out of memory\n"
-           "  73  CHECKPOINT or FILE cannot be created\n"
-           "  74  reading or writing failed\n"
-           " 130, 143, 129  ended by SIGINT, SIGTERM, SIGHUP\n";
+    return "usage: " + program + " train [options] TOKENS CHECKPOINT\n\n" +
+           laid_out(R"(Trains a transformer (pre-norm,
+RMSNorm, RoPE, causal attention, SwiGLU, an untied head, no biases) with AdamW in float32. Every rounding is defined:
+the same options and TOKENS give the same bytes of losses and CHECKPOINT on every machine, with any number of threads
+and any micro-batch.
+
+TOKENS is the text, uint16 or uint32, little-endian: plain, or NumPy's .npy of shape (N,); - is standard input.
+CHECKPOINT is a safetensors file: parameters, AdamW's m and v, the step, all settings. It is written under a temporary
+name and renamed: a run that fails or is killed leaves the last complete one. Without --resume the first save replaces
+an existing CHECKPOINT.
+
+options:
+  --model )" + names +
+                    R"(  sizes and context, see below; default )" + presets().front().name + R"(
+  --width N, --hidden N, --layers N, --heads N, --vocabulary N, --context N  other sizes than the model's
+  --batch N  sequences of a step, default 4
+  --steps N  steps of the whole training, default 100
+  --learning-rate X  the highest, default 0.001. It rises over the first tenth of the steps and falls as a cosine to a
+    tenth of X
+  --clip X  the largest norm of a gradient, default 1
+  --weight-decay X, --beta1 X, --beta2 X, --eps X  of AdamW, default 0.1, 0.9, 0.95, 1e-8
+  --seed N  of the initial weights and of where sequences begin, default 1
+  --token-bits 16|32  of a token in a plain file, default 16
+  --micro-batch N  sequences computed at a time, a power of two: fewer take less memory. Default: the whole batch
+  --save-every K  write CHECKPOINT after each K steps too
+  --until N  stop after step N, for --resume to go on from there; 0 writes the initial weights
+  --resume  go on from CHECKPOINT, to the bytes of a run that was not stopped. Settings come from CHECKPOINT; an option
+    that says otherwise is refused (65)
+  --log FILE  a line of JSON for each step: loss, and norm of the gradient. A file is complete at each save, and
+    --resume keeps its lines up to there; - and pipes get each line at once
+)" + more + R"(  -h, --help, -V, --version
+)") + models +
+           laid_out(R"(
+exit codes:
+  0  done
+  64  wrong usage
+  65  bad data: a token beyond the vocabulary, too few tokens, a damaged CHECKPOINT or one of other settings or tokens;
+    a loss or a norm that is not finite, before that step is taken
+  66  TOKENS, or CHECKPOINT with --resume, cannot be opened
+  69  no usable GPU
+  71  out of memory
+  73  CHECKPOINT or FILE cannot be created
+  74  reading or writing failed
+  130, 143, 129  ended by SIGINT, SIGTERM, SIGHUP
+)",
+                    17);
 }
 
 } // namespace hw4::step
