@@ -699,18 +699,25 @@ BUILT_hw4 := $(HW4)
 BUILT_hw4-seq := $(BIN)/seq
 BUILT_hw4-compare := $(BIN)/judge/compare
 PAGES := $(INSTALLED) hw4-bench hw4-train
-MAN := $(DESTDIR)$(PREFIX)/share/man/man1
-COMPLETIONS := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+SHARE := $(DESTDIR)$(PREFIX)/share
+MAN := $(SHARE)/man/man1
+COMPLETED := $(INSTALLED) judge
+COMPLETIONS := $(SHARE)/bash-completion/completions
+ZSH := $(SHARE)/zsh/site-functions
+FISH := $(SHARE)/fish/vendor_completions.d
 LIB := $(DESTDIR)$(PREFIX)/lib
 INCLUDE := $(DESTDIR)$(PREFIX)/include
-MAN3 := $(DESTDIR)$(PREFIX)/share/man/man3
-## install: hw4, hw4-seq, hw4-compare and libhw4 with man pages and bash completion under PREFIX (/usr/local), in DESTDIR if given
+MAN3 := $(SHARE)/man/man3
+## install: hw4, hw4-seq, hw4-compare and libhw4 with man pages and shell completion under PREFIX (/usr/local), in DESTDIR if given
 .PHONY: install uninstall
 install: all lib $(PAGES:%=$(BUILD)/man/%.1) $(BUILD)/man/hw4.3 $(BUILD)/hw4.pc
 	install -d $(call quoted,$(DESTDIR)$(PREFIX)/bin) $(call quoted,$(MAN)) $(call quoted,$(COMPLETIONS))
 	$(foreach name,$(INSTALLED),install $(BUILT_$(name)) $(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) && ):
 	install -m 644 $(PAGES:%=$(BUILD)/man/%.1) $(call quoted,$(MAN))
-	$(foreach name,$(INSTALLED),install -m 644 src/install/completion.bash $(call quoted,$(COMPLETIONS)/$(name)) && ):
+	install -d $(call quoted,$(ZSH)) $(call quoted,$(FISH))
+	install -m 644 src/install/completion.zsh $(call quoted,$(ZSH)/_hw4)
+	$(foreach name,$(COMPLETED),install -m 644 src/install/completion.bash $(call quoted,$(COMPLETIONS)/$(name)) && \
+	    install -m 644 src/install/completion.fish $(call quoted,$(FISH)/$(name).fish) && ):
 	install -d $(call quoted,$(LIB)/pkgconfig) $(call quoted,$(INCLUDE)) $(call quoted,$(MAN3))
 	install -m 644 include/hw4.h $(call quoted,$(INCLUDE))
 	install -m 644 $(LIBRARY_DIR)/libhw4.a $(call quoted,$(LIB))
@@ -721,8 +728,9 @@ install: all lib $(PAGES:%=$(BUILD)/man/%.1) $(BUILD)/man/hw4.3 $(BUILD)/hw4.pc
 
 ## uninstall: remove what `make install` with the same PREFIX and DESTDIR has installed
 uninstall:
-	rm -f $(foreach name,$(INSTALLED),$(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name)) \
-	    $(call quoted,$(COMPLETIONS)/$(name))) $(foreach name,$(PAGES),$(call quoted,$(MAN)/$(name).1))
+	rm -f $(foreach name,$(INSTALLED),$(call quoted,$(DESTDIR)$(PREFIX)/bin/$(name))) $(call quoted,$(ZSH)/_hw4) \
+	    $(foreach name,$(COMPLETED),$(call quoted,$(COMPLETIONS)/$(name)) $(call quoted,$(FISH)/$(name).fish)) \
+	    $(foreach name,$(PAGES),$(call quoted,$(MAN)/$(name).1))
 	rm -f $(foreach name,libhw4.a libhw4.so libhw4.so.0 pkgconfig/hw4.pc,$(call quoted,$(LIB)/$(name))) \
 	    $(call quoted,$(INCLUDE)/hw4.h) $(call quoted,$(MAN3)/hw4.3)
 
@@ -731,6 +739,7 @@ VERSION := $(shell sed -n 's/.*kVersion = "\(.*\)".*/\1/p' src/base/version.h)
 SAY_HELP_hw4-bench := $(BUILT_hw4) bench --help
 SAY_HELP_hw4-train := $(BUILT_hw4) train --help
 $(foreach name,$(INSTALLED),$(eval SAY_HELP_$(name) := $(BUILT_$(name)) --help))
+SAY_HELP_hw4 := $(BUILT_hw4) help all
 $(addprefix $(BUILD)/man/,hw4.1 hw4-bench.1 hw4-train.1): $(BUILT_hw4)
 $(BUILD)/man/hw4-seq.1: $(BUILT_hw4-seq)
 $(BUILD)/man/hw4-compare.1: $(BUILT_hw4-compare)

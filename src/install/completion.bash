@@ -1,95 +1,81 @@
-# Completion of hw4's options and their values, as its own --help, --version and --list-kernels tell them.
-_hw4_words() {
-    local words
-    mapfile -t words < <(compgen -W "$1" -- "$2")
-    COMPREPLY=("${words[@]}")
+# Completion of hw4, hw4-seq, hw4-compare and judge, from what their own --help says. bash sources this file; zsh and
+# fish (completion.zsh, completion.fish) run it with the words of the line, up to the one to complete.
+
+_hw4_help() { # PROGRAM [COMMAND...]
+    case ${1##*/}${2:+ $2} in
+    hw4) "$1" --help | sed '/^$/q' && "$1" help options ;;
+    "hw4 help") "$1" help all | grep -xE '[a-z-]+:' | grep -vx examples: ;;
+    *) COLUMNS=200 "$@" --help ;;
+    esac 2>/dev/null
 }
 
-_hw4_files() {
-    mapfile -t COMPREPLY < <(compgen -f -- "$1")
-}
-
-# _hw4_options WORD PROGRAM [bench [MEASUREMENT]|train]
+# The options in a help; or the values that it names of one: "--device auto|gpu|cpu" or "--device {auto,gpu,cpu}".
 _hw4_options() {
-    local word=$1
+    awk -v option="${1-}" '
+        sub(/^  -/, "-") {
+            sub(/  .*/, "")
+            if (/\{/) gsub(/,/, "|")
+            gsub(/[][{}=]/, " ")
+            for (i = 1; i <= NF; i++) {
+                if (option == "" && $i ~ /^--/) print $i
+                if (($i == option || $i == option ",") && $(i + 1) ~ /\|/) print $(i + 1)
+            }
+        }' | tr '|' '\n' | sed '/^[A-Z]/d; s/,$//'
+}
+
+_hw4_values() { # PREFIX WORD OPTION HELP HW4
+    local names
+    names=$(_hw4_options "$3" <<<"$4")
+    case $3 in
+    --kernel) names+=" "$("$5" --list-kernels 2>/dev/null | awk '{ print $2 }') ;;
+    --relative-to) names=$(_hw4_options --impl <<<"$4") ;;
+    --contract) [[ $names != all ]] || names+=" "$(_hw4_help "$5" | _hw4_options --contract) ;;
+    esac
+    if [[ -z ${names// /} ]]; then
+        compgen -P "$1" -f -- "$2"
+    elif [[ $2 == *,* ]]; then
+        compgen -P "$1${2%,*}," -W "$names" -- "${2##*,}"
+    else
+        compgen -P "$1" -W "$names" -- "$2"
+    fi
+}
+
+_hw4_candidates() { # PROGRAM WORD...: what the last word can become, a line each
+    local command=("$1") hw4=$1 word=${!#} before=${*:$#-1:1} help commands
+    [[ ${1##*/} != judge ]] || hw4=$(command -v "${1%judge}../hw4" hw4 | head -n 1)
     shift
-    _hw4_words "$("$@" --help 2>/dev/null | grep -oE -- '(^|[[ ])--[a-z][a-z_-]*' | tr -d '[ ' | sort -u)" "$word"
-}
-
-# The names in what hw4 bench --help says of an option, and in the lines below.
-_hw4_names() {
-    "$1" bench ${3:+"$3"} --help 2>/dev/null | awk -v option="$2" '
-        $1 == option { here = 1; $1 = $2 = "" }
-        here && /^  -/ { exit }
-        here' | tr ',;.' '\n\n\n'
-}
-
-_hw4_bench() {
-    local program=$1 word=$2 before=$3 measurement=
-    case ${COMP_WORDS[2]-} in accumulate | start-up | allreduce | step) measurement=${COMP_WORDS[2]} ;; esac
-    case $before in
-    --impl | --relative-to) _hw4_words "$(_hw4_names "$program" --impl | sed '/whatever/,$d')" "$word" ;;
-    --preset) _hw4_words "$(_hw4_names "$program" --preset "$measurement" | awk '/^   /{print $1}')" "$word" ;;
-    --dtype) _hw4_words "float32 fp16 bf16" "$word" ;;
-    --passes) _hw4_words "forward backward forward_backward" "$word" ;;
-    --via) _hw4_words "mpi nccl ordered" "$word" ;;
-    --ways) _hw4_words "naive flat bucketed overlapped" "$word" ;;
-    --timing) _hw4_words "event wall" "$word" ;;
+    while true; do
+        help=$(_hw4_help "${command[@]}")
+        commands=$(sed '/^$/q' <<<"$help" | grep -oE ' [a-z-]+(\|[a-z-]+)+( |$)' | tr '|' ' ')
+        [[ $# -gt 1 && " $commands " == *" $1 "* ]] || break
+        command+=("$1")
+        shift
+    done
+    case $word:$before in
+    --*=*) _hw4_values "${word%%=*}=" "${word#*=}" "${word%%=*}" "$help" "$hw4" ;;
+    -*) compgen -W "$(_hw4_options <<<"$help")" -- "$word" ;;
+    *:help) compgen -W "${help//:/} all bench train" -- "$word" ;;
+    *:--*) _hw4_values "" "$word" "$before" "$help" "$hw4" ;;
     *)
-        if [[ $word == -* ]]; then
-            _hw4_options "$word" "$program" bench ${measurement:+"$measurement"}
-        elif [[ $before == bench ]]; then
-            _hw4_words "accumulate start-up allreduce step" "$word"
-        else
-            _hw4_files "$word"
-        fi
+        [[ $# -ne 1 || -z $word ]] || compgen -W "$commands" -- "$word"
+        case ${command[0]##*/} in
+        judge) compgen -W "$("${command[0]}" --list 2>/dev/null | awk '{ print $1 }')" -- "$word" ;;
+        *) compgen -f -- "$word" ;;
+        esac
         ;;
-    esac
-}
-
-_hw4_train() {
-    local program=$1 word=$2 before=$3
-    case $before in
-    --model) _hw4_words "$("$program" train --help 2>/dev/null | awk '/^  model /{here = 1; next} here{print $1} here && /^$/{exit}')" "$word" ;;
-    --device) _hw4_words "auto gpu cpu" "$word" ;;
-    --token-bits) _hw4_words "16 32" "$word" ;;
-    *)
-        if [[ $word == -* ]]; then
-            _hw4_options "$word" "$program" train
-        else
-            _hw4_files "$word"
-        fi
-        ;;
-    esac
+    esac | sort -u
 }
 
 _hw4() {
-    local program=$1 word=$2 before=$3 command
-    if [[ ${COMP_WORDS[1]-} == train && ${COMP_CWORD-0} -gt 1 ]]; then
-        _hw4_train "$program" "$word" "$before"
-        return
-    fi
-    case $before in
-    --device) _hw4_words "auto gpu cpu" "$word" ;;
-    --copies) _hw4_words "2d linear" "$word" ;;
-    --contract)
-        _hw4_words "$("$program" --version 2>/dev/null | grep -o '[a-z0-9]*\.forward' | cut -d. -f1)" "$word"
-        ;;
-    --kernel)
-        _hw4_words "$("$program" --list-kernels 2>/dev/null | awk '{print $2}')" "$word"
-        ;;
-    *)
-        if [[ ${COMP_WORDS[1]-} == bench && ${COMP_CWORD-0} -gt 1 ]]; then
-            _hw4_bench "$program" "$word" "$before"
-        elif [[ $word == -* ]]; then
-            _hw4_options "$word" "$program"
-        else
-            _hw4_files "$word"
-            for command in bench train; do
-                if [[ ${COMP_CWORD-0} == 1 && $program == *hw4 && $command == "$word"* ]]; then COMPREPLY+=("$command"); fi
-            done
-        fi
-        ;;
-    esac
+    local words=("${COMP_WORDS[0]}") word
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do # "=" is a word of its own there
+        if [[ $word == = || ${words[-1]} == *= ]]; then words[-1]+=$word; else words+=("$word"); fi
+    done
+    mapfile -t COMPREPLY < <(_hw4_candidates "${words[@]}")
+    [[ ${words[-1]} != --*=* ]] || COMPREPLY=("${COMPREPLY[@]#*=}")
 }
-complete -o filenames -F _hw4 hw4 hw4-seq hw4-compare
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+    _hw4_candidates "$@" | while IFS= read -r name; do echo "$name$([[ ! -d $name ]] || echo /)"; done
+else
+    complete -o filenames -F _hw4 hw4 hw4-seq hw4-compare judge
+fi

@@ -126,8 +126,10 @@ class Install(Workplace):
                     for name in ("hw4", "hw4-bench", "hw4-train", "hw4-seq", "hw4-compare")] +
                    ["include/hw4.h", "share/man/man3/hw4.3", "lib/pkgconfig/hw4.pc"] +
                    ["lib/libhw4." + ending for ending in ("a", "so", "so.0")] +
-                   [folder + name for folder in ("bin/", "share/bash-completion/completions/")
-                    for name in ("hw4", "hw4-seq", "hw4-compare")])
+                   ["bin/" + name for name in ("hw4", "hw4-seq", "hw4-compare")] +
+                   ["share/zsh/site-functions/_hw4"] +
+                   [form.format(name) for name in ("hw4", "hw4-seq", "hw4-compare", "judge")
+                    for form in ("share/bash-completion/completions/{}", "share/fish/vendor_completions.d/{}.fish")])
 
     def setUp(self):
         super().setUp()
@@ -162,20 +164,65 @@ class Install(Workplace):
         self.installed(f"DESTDIR={self.folder}/stage", "PREFIX=/usr")
         self.assertEqual(self.found_under(f"{self.folder}/stage/usr"), self.FILES)
 
-    def test_completion(self):
-        self.installed(f"PREFIX={self.folder}/prefix")
-        script = f"{self.folder}/prefix/share/bash-completion/completions/hw4"
-        asking = ('source "$1"; program=$2; word=$3; before=$4; shift 4; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
-                  '_hw4 "$program" "$word" "$before"; echo "${COMPREPLY[@]}"')
-        for words, completed in ((("hw4", "--list"), "--list-kernels"), (("hw4", "--contract", "fixed1"), "fixed16"),
-                                 (("hw4", "bench", "--batch"), "--batch_size"), (("hw4", "trai"), "train"),
-                                 (("hw4", "bench", "allreduce", "--si"), "--sizes"),
-                                 (("hw4", "bench", "step", "--sha"), "--shard"),
-                                 (("hw4", "train", "--micro"), "--micro-batch"),
-                                 (("hw4", "train", "--model", "med"), "medium")):
-            done = self.run_command("bash", "-c", asking, "bash", script, f"{self.folder}/prefix/bin/hw4", words[-1],
-                                    words[-2], *words)
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, completed + "\n", ""))
+    @unittest.skipUnless(shutil.which("man") and shutil.which("col"), "needs man")
+    def test_man_pages_are_filled(self):
+        prefix = f"{self.folder}/prefix"
+        self.installed(f"PREFIX={prefix}")
+        for page, said in ("hw4", r"--window W\n"), ("hw4-bench", r"--cold\n"), ("hw4-seq", r"INPUT OUTPUT\n"):
+            text = self.run_command("bash", "-c", 'MANWIDTH=80 man -l "$1" | col -bx', "bash",
+                                    f"{prefix}/share/man/man1/{page}.1").stdout
+            self.assertRegex(text, said)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+    # What is typed, the word to complete last, and what can be there.
+    COMPLETED = ((("hw4", "--list"), {"--list-kernels"}), (("hw4", "--contract", "fixed1"), {"fixed16"}),
+                 (("hw4", "bench", "--batch"), {"--batch_size"}), (("hw4", "trai"), {"train"}),
+                 (("hw4", "bench", "allreduce", "--si"), {"--sizes"}), (("hw4", "help", "fil"), {"files"}),
+                 (("hw4", "bench", "step", "--sha"), {"--shard"}), (("hw4", "bench", "accum"), {"accumulate"}),
+                 (("hw4", "train", "--micro"), {"--micro-batch"}), (("hw4", "train", "--model", "med"), {"medium"}),
+                 (("hw4", "bench", "--impl", "naive,f"), {"naive,f32", "naive,fixed", "naive,fixed16", "naive,fp16"}),
+                 (("hw4", "--device", ""), {"auto", "gpu", "cpu"}), (("hw4", "--json", "hw4.c"), {"hw4.cu"}),
+                 (("judge", "--color", "a"), {"auto", "always"}), (("judge", "t2"), {f"t2{i}" for i in range(10)}))
+
+    def completion_script(self, name):
+        """The installed file; the programs are found first in PATH."""
+        prefix = f"{self.folder}/prefix"
+        self.installed(f"PREFIX={prefix}")
+        path = f"{prefix}/bin:{ROOT}/judge:{os.environ['PATH']}"
+        patched = unittest.mock.patch.dict(os.environ, PATH=path)
+        patched.start()
+        self.addCleanup(patched.stop)
+        return f"{prefix}/share/{name}"
+
+    def test_completion_in_bash(self):
+        script = self.completion_script("bash-completion/completions/judge")
+        asking = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _hw4; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        for words, completed in (*self.COMPLETED, (("hw4", "bench", "--impl", "=", "naive,b"), {"naive,bf16"})):
+            done = self.run_command("bash", "-c", asking, "bash", script, *words)
+            self.assertEqual((set(done.stdout.split()), done.stderr), (completed, ""), words)
+
+    def test_completion_as_zsh_and_fish_ask_for_it(self):
+        script = self.completion_script("bash-completion/completions/hw4")
+        for words, completed in (*self.COMPLETED, (("hw4", "--json", "src/inst"), {"src/install/"}),
+                                 (("hw4", "bench", "--impl=naive,b"), {"--impl=naive,bf16"})):
+            done = self.run_command("bash", script, *words)
+            self.assertEqual((set(done.stdout.split()), done.stderr), (completed, ""), words)
+
+    @unittest.skipUnless(shutil.which("fish"), "needs fish")
+    def test_completion_in_fish(self):
+        script = self.completion_script("fish/vendor_completions.d/hw4.fish")
+        for words, completed in self.COMPLETED:
+            done = self.run_command("fish", "-c", f"source {script}; complete -C '{' '.join(words)}'")
+            self.assertEqual((set(done.stdout.split()), done.stderr), (completed, ""), words)
+
+    @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
+    def test_completion_in_zsh(self):
+        script = self.completion_script("zsh/site-functions/_hw4")
+        asking = 'compadd() { shift ${@[(i)--]}; print -l -- $@ }; words=("${@:2}"); CURRENT=$#words; source $1'
+        for words, completed in self.COMPLETED:
+            done = self.run_command("zsh", "-fc", asking, "zsh", script, *words)
+            self.assertEqual((set(done.stdout.split()), done.stderr), (completed, ""), words)
 
 
 class Mutants(Workplace):
