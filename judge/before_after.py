@@ -58,7 +58,7 @@ def _of_bench(document: dict) -> list[dict]:
             if measured["status"] != "skipped":
                 found.append({"program": "hw4 bench", "name": " ".join(filter(None, words)), "contract": name,
                               "verdict": PASSED if measured["status"] == "ok" else measured["status"],
-                              "best_s": statistics.median(samples) if samples else None, "samples": samples})
+                              "best_s": statistics.median(samples) if samples else None, "passes_s": samples})
     return found
 
 
@@ -70,7 +70,7 @@ def _by_key(cases: list[dict], several: bool) -> dict[tuple[str, ...], dict]:
 def _seconds(case: dict | None) -> str:
     if case is None or case["best_s"] is None:
         return "-"
-    return f"{case['best_s'] * 1e3:.4g} ms" if "samples" in case else f"{case['best_s']:.3f} s"
+    return f"{case['best_s'] * 1e3:.4g} ms" if "passes_s" in case else f"{case['best_s']:.3f} s"
 
 
 def _overlap(old: list[float], new: list[float]) -> bool:
@@ -86,8 +86,8 @@ def _ratio(old: dict, new: dict) -> float | None:
     if not old["verdict"] == new["verdict"] == PASSED or not old["best_s"] or not new["best_s"]:
         return None
     ratio = old["best_s"] / new["best_s"]
-    least = 1 - (BENCH_SAME_WITHIN if "samples" in old else SAME_WITHIN)
-    noise = least <= ratio <= 1 / least or "samples" in old and _overlap(old["samples"], new["samples"])
+    least = 1 - (BENCH_SAME_WITHIN if "passes_s" in old else SAME_WITHIN)
+    noise = least <= ratio <= 1 / least or "passes_s" in old and _overlap(old["passes_s"], new["passes_s"])
     return 1 if noise else ratio
 
 
@@ -129,6 +129,6 @@ def compare(old_path: str, new_path: str, changed_alone: bool = False) -> tuple[
     both = [(old[key], new[key]) for key in keys if key in old and key in new]
     worse = sum(before["verdict"] == PASSED != after["verdict"] for before, after in both)
     better = sum(after["verdict"] == PASSED != before["verdict"] for before, after in both)
-    slower = sum((_ratio(*pair) or 1) < 1 for pair in both if "samples" in pair[0])
-    count = f", {slower} slower" if any("samples" in case for case in files[0]) else ""
+    slower = sum((_ratio(*pair) or 1) < 1 for pair in both if "passes_s" in pair[0])
+    count = f", {slower} slower" if any("passes_s" in case for case in files[0]) else ""
     return [*lines, *_mean_line(both), f"{better} now pass, {worse} no longer pass{count}"], worse + slower == 0

@@ -339,7 +339,8 @@ class ReferenceCache(Workplace):
 
 class BeforeAndAfter(Workplace):
     def results(self, name, *cases, programs=("hw4",)):
-        document = {"cases": [{"name": case, "contract": "f32", "program": program, "verdict": verdict, "best_s": seconds}
+        document = {"cases": [{"name": case, "contract": "f32", "program": program, "verdict": verdict, "best_s": seconds,
+                               "samples": [{"wall_s": seconds}]}  # as the judge writes it
                               for case, verdict, seconds in cases for program in programs]}
         return write(self.path(name), json.dumps(document).encode())
 
