@@ -84,8 +84,6 @@ private:
         if (ranks_.is_first()) CaseFiles::add_names(run_files_, names_, options_);
         files_.emplace(names_, options_, *options_.engine.contract);
         if (several() && !input().random_access()) refuse_one_way(input().path(), "read it");
-        if (several() && problem().by_lengths)
-            throw Error(ExitCode::usage, input().path() + ": has lengths, which one rank computes");
     }
 
     // Without a common file system, some ranks may see an older file, or another.
@@ -93,8 +91,9 @@ private:
         std::vector<CaseReader::Sample> samples;
         agree(ranks_, [&] { samples = input().samples(); });
         const std::string sizes = sizes_of(problem()).second;
+        const uint32_t lengths = input().lengths_crc32();
         Parcel mine;
-        mine.put(sizes);
+        mine.put(sizes).put(lengths);
         for (const CaseReader::Sample& sample : samples) mine.put(sample.crc32);
         OpenedParcel first(ranks_.exchange(mine.bytes()).front());
         agree(ranks_, [&] {
@@ -104,6 +103,7 @@ private:
             };
             const std::string of_first = first.take_text();
             if (sizes != of_first) refuse("is " + sizes + " here and " + of_first);
+            if (lengths != first.take<uint32_t>()) refuse("has other lengths here than");
             for (const CaseReader::Sample& sample : samples)
                 if (sample.crc32 != first.take<uint32_t>())
                     refuse("has other numbers here, in the " + std::to_string(sample.bytes) + " bytes from byte " +
@@ -212,7 +212,8 @@ private:
             std::vector<CasePart> parts;
             mine_.flops = problem().flops();
             if (several()) {
-                parts = divide_into_parts(problem(), ranks_.count(), gradients)[static_cast<size_t>(ranks_.rank())];
+                const auto divided = divide_into_parts(problem(), ranks_.count(), gradients, input().lengths());
+                parts = divided[static_cast<size_t>(ranks_.rank())];
                 mine_.flops = 0;
                 for (const CasePart& part : parts) mine_.flops += part.problem.flops();
                 run.parts = &parts;

@@ -232,6 +232,11 @@ size_t CaseReader::read_from(size_t data_offset, void* to, size_t size) {
     return got;
 }
 
+uint32_t CaseReader::lengths_crc32() const {
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(lengths());
+    return static_cast<uint32_t>(::crc32_z(0, bytes, lengths_.size() * sizeof lengths_[0]));
+}
+
 std::vector<CaseReader::Sample> CaseReader::samples() {
     const uint64_t whole = problem().file_bytes(problem().operation->inputs);
     const uint64_t most = std::min(whole, kSampleBytes);

@@ -73,6 +73,7 @@ public:
 
     // The keys of each batch, for a problem by lengths; otherwise null.
     const int32_t* lengths() const { return lengths_.empty() ? nullptr : lengths_.data(); }
+    uint32_t lengths_crc32() const;
 
     // Reads rows of problem().dim numbers, as floats, counted through the whole file: the operands of batch 0, then of
     // batch 1 and so on. With random_access() any rows, in any number of threads; otherwise (gzip, a pipe) one stretch

@@ -167,7 +167,28 @@ std::vector<QueryRows> divide(const Problem& problem, int shares) {
     return divided;
 }
 
-std::vector<std::vector<CasePart>> divide_into_parts(const Problem& problem, int shares, Gradients gradients) {
+// The share of a head is that of the middle of its pairs, counted through all heads.
+std::vector<QueryRows> divide_by_lengths(const Problem& problem, int shares, const int32_t* lengths) {
+    const auto pairs_of_unit = [&](int64_t unit) { return problem.of_keys(lengths[unit / problem.heads]).pairs(); };
+    double all = 0;
+    for (int64_t unit = 0; unit < problem.units(); ++unit) all += pairs_of_unit(unit);
+    std::vector<QueryRows> divided(static_cast<size_t>(shares), QueryRows{0, 0});
+    double before = 0;
+    for (int64_t unit = 0; unit < problem.units(); ++unit) {
+        const double pairs = pairs_of_unit(unit);
+        const auto share = static_cast<size_t>((before + pairs / 2) / all * shares);
+        divided[std::min(share, divided.size() - 1)].end = (unit + 1) * problem.queries;
+        before += pairs;
+    }
+    for (size_t share = 1; share < divided.size(); ++share) {
+        divided[share].first = divided[share - 1].end;
+        divided[share].end = std::max(divided[share].end, divided[share].first);
+    }
+    return divided;
+}
+
+std::vector<std::vector<CasePart>> divide_into_parts(const Problem& problem, int shares, Gradients gradients,
+                                                     const int32_t* lengths) {
     std::vector<std::vector<CasePart>> divided;
     const int64_t heads = problem.batches * problem.kv_heads;
     if (gradients == Gradients::cut && problem.operation == &kBackward && heads < shares) {
@@ -176,8 +197,11 @@ std::vector<std::vector<CasePart>> divide_into_parts(const Problem& problem, int
             for (std::vector<CasePart>& parts : shared_gradients(problem, head, of_head))
                 divided.push_back(std::move(parts));
         }
-    } else
-        for (const QueryRows& rows : divide(problem, shares)) divided.push_back(parts_of(problem, rows));
+    } else {
+        const bool by_lengths = lengths != nullptr;
+        for (const QueryRows& rows : by_lengths ? divide_by_lengths(problem, shares, lengths) : divide(problem, shares))
+            divided.push_back(parts_of(problem, rows));
+    }
     return divided;
 }
 

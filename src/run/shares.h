@@ -20,6 +20,10 @@ constexpr int64_t kCutKeys = 64;
 // query and a visible key. An operation that gives rows of keys is not cut within the heads that share them.
 std::vector<QueryRows> divide(const Problem& problem, int shares);
 
+// The same for a problem with lengths: cuts are only between heads, because the mask of a row depends on the length of
+// its batch.
+std::vector<QueryRows> divide_by_lengths(const Problem& problem, int shares, const int32_t* lengths);
+
 // Whether all ranks can compute some gradients of a head of keys without the others.
 enum class Gradients { whole, cut };
 
@@ -27,7 +31,8 @@ enum class Gradients { whole, cut };
 // compute dQ for rows of queries and the others dK and dV for blocks of keys. No share waits for another's numbers, at
 // a price: a share with a block of keys computes forward for all rows that see it. A single share makes seven matrix
 // products, two of them forward's; for a head without a mask two shares take 6/7 of that time, three 5/7, five 1/2, and
-// any number at least 2/7.
-std::vector<std::vector<CasePart>> divide_into_parts(const Problem& problem, int shares, Gradients gradients);
+// any number at least 2/7. `lengths`: the keys of each batch, for a problem with lengths.
+std::vector<std::vector<CasePart>> divide_into_parts(const Problem& problem, int shares, Gradients gradients,
+                                                     const int32_t* lengths = nullptr);
 
 } // namespace hw4

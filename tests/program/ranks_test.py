@@ -126,6 +126,23 @@ class BytesTest(RanksTest):
             path = generated_by(*case, "--backward")
             self.assert_same_as_one(path, bytes_of_one(path), ranks=(3,))
 
+    def test_lengths(self):
+        """Of batches that end at different keys, of one head, with a window and another d_v, with fewer heads than ranks."""
+        for case, contracts_of in ((("--shape", "3,40,16", "--heads", "4,2", "--keys", "300", "--lengths", "300,40,129"),
+                                    ("f32", "bf16", "fp16")),
+                                   (("--shape", "5,130,8", "--keys", "130", "--lengths", "1,130,64,7"), ("f32",)),
+                                   (("--shape", "2,3,24", "--heads", "2,1", "--keys", "200", "--lengths", "200,70", "--window",
+                                     "50", "--value-dim", "8"), ("f32",))):
+            path = generated_by(*case, "--causal", "--seed", "5")
+            for contract in contracts_of:
+                lse = self.dir / "one.lse"
+                done = hw4("--contract", contract, "--lse", lse, path, self.out)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                wanted = self.out.read_bytes()
+                self.assertEqual(wanted, by_seq(path) if contract == "f32" else wanted)
+                self.assert_same_as_one(path, wanted, "--contract", contract, "--lse", self.dir / "lse", ranks=(1, 2, 3, 7))
+                self.assert_same_bytes((self.dir / "lse").read_bytes(), lse.read_bytes())
+
     def test_only_the_first_sees_what_is_gathered(self):
         """The other ranks run in a folder without the output's directory, and may open nothing but the input."""
         (self.dir / "elsewhere").mkdir()
@@ -241,6 +258,11 @@ class RefusalTest(RanksTest):
                                  r"the first rank, need the same file \(rank 1\)$", "a.in")
         done = self.see(mine, mine)
         self.assertEqual(done.returncode, OK, done.stderr)
+        self.out.write_bytes(OLD_OUTPUT)
+        lengths = [generated_by("--shape", "2,3,8", "--keys", "9", "--seed", "5", "--lengths", some).read_bytes()
+                   for some in ("9,4", "9,5")]
+        self.assert_all_fail(self.see(*lengths), BAD_DATA, r"has other lengths here than for the first rank, need the same "
+                                                           r"file \(rank 1\)$", "a.in")
 
     def test_arrays(self):
         path = generated_by("--shape", "2,300,8", "--backward", "--seed", "5", "--long")

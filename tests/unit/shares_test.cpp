@@ -99,6 +99,33 @@ TEST(CaseShares, OfManyHeadsAreWholeOnes) {
     EXPECT_NE(divide(problem, 7)[1].first % 65536, 0);
 }
 
+TEST(CaseShares, OfLengthsAreWholeHeadsOfAboutEqualPairs) {
+    const int32_t lengths[] = {555, 1, 30, 300, 200};
+    for (const Mask mask : kEveryMask)
+        for (const int shares : {1, 2, 3, 7, 40}) {
+            SCOPED_TRACE(shares);
+            Problem problem = problem_of(5, 6, 2, {20, 555}, mask);
+            problem.by_lengths = true;
+            double most = 0; // pairs of a share
+            double all = 0;
+            int64_t end_before = 0;
+            for (const QueryRows& rows : divide_by_lengths(problem, shares, lengths)) {
+                EXPECT_EQ(rows.first, end_before);
+                EXPECT_EQ(rows.first % problem.queries, 0);
+                end_before = rows.end;
+                double pairs = 0;
+                for (int64_t unit = rows.first / 20; unit < rows.end / 20; ++unit)
+                    pairs += problem.of_keys(lengths[unit / 6]).pairs();
+                most = std::max(most, pairs);
+                all += pairs;
+            }
+            EXPECT_EQ(end_before, problem.units() * problem.queries);
+            EXPECT_LE(most, all / shares + problem.of_keys(555).pairs());
+            for (const std::vector<CasePart>& parts : divide_into_parts(problem, shares, Gradients::whole, lengths))
+                for (const CasePart& part : parts) EXPECT_EQ(part.problem.keys, problem.keys) << "rows are not cut";
+        }
+}
+
 TEST(CaseShares, OfGradientsAreWholeGroupsOfHeads) {
     const Problem problem = problem_of(1, 6, 3, {1000, 1000}, Mask::causal, kBackward);
     std::vector<int64_t> rows;
