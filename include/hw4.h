@@ -93,7 +93,7 @@ typedef struct hw4_call {
      * not read, and batches may share pages. Host memory for HW4_HOST, and checked; device memory for HW4_DEVICE:
      * hw4_check() checks the entries, hw4_run() replaces an entry out of range by page 0. On the host, the library
      * first copies the keys of every batch into the workspace. A GPU takes pages only under f32, with rows of a
-     * multiple of 16 bytes. */
+     * multiple of 16 bytes and value_dim = dim. */
     const int32_t* pages;
     int64_t page_keys, page_columns, page_count;
     hw4_tensor q, k, v;
@@ -123,6 +123,7 @@ typedef struct hw4_append_call {
     int64_t batches, kv_heads;
     int64_t tokens;    /* new rows of each batch */
     int64_t keys, dim; /* rows that the cache of a batch has, at most page_columns * page_keys; columns */
+    int64_t value_dim; /* columns of v and v_cache; 0: dim */
     /* [batch]: the number of keys of each batch AFTER the call, including the new ones, as hw4_call.lengths: new row i
      * of a batch becomes key lengths[batch] - tokens + i. Host memory for HW4_HOST: checked, tokens to keys. Device
      * memory for HW4_DEVICE: a row whose key would not be 0 to keys - 1 is not written, and its row of q is rotated at

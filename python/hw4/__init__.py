@@ -63,8 +63,8 @@ def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, co
     depend on n, the batch or the capacity either, but differ from those of attention with many queries on a GPU. fixed
     and fixed16 are refused.
     pages (B, columns), integers as lengths: the caches are (pages, H_kv, page_keys, d), page_keys 16, 32, 64, 128 or
-    256, and token j of sequence b is row j % page_keys of page pages[b][j // page_keys]. A GPU takes pages under f32
-    alone.
+    256, and token j of sequence b is row j % page_keys of page pages[b][j // page_keys]. A GPU takes pages only under
+    f32, and only where v has as many columns as k.
     window is as in attention, and counts from the end of each sequence.
     Lengths on the CPU must be 1 to capacity. check is as in attention; on a GPU it also checks lengths and pages."""
     contract = contract or "f32"
@@ -78,6 +78,7 @@ def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, co
 
 def append(k, v, k_cache, v_cache, lengths, pages=None, rope=None, q=None, interleaved=False):
     """Writes n new rows of each sequence, k and v (B, H_kv, n, d), into the caches for decode, of the same dtype.
+    v and its cache may have another number of columns.
 
     lengths are those for decode, including the new tokens, whose rows become rows lengths[b] - n to lengths[b] - 1 of
     sequence b. rope is from hw4.rope_table: k is rotated at these positions, and so is q (B, H, n, d), whose rotated

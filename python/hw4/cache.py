@@ -9,7 +9,7 @@ from . import library, shapes
 class Cache:
     """A cache of keys and values for B sequences of up to `capacity` tokens each: .k and .v are (B, H_kv, capacity, d),
     .lengths (B) int32 is the number of tokens of each. With a torch dtype they are tensors on `device`, otherwise numpy
-    arrays.
+    arrays. With value_dim, rows of .v and v have value_dim columns instead of d.
 
         cache = hw4.Cache(B, H_kv, capacity, d, q.dtype, q.device)
         o = hw4.decode(q, *cache.append(k, v))                       # q, k, v of the new tokens, equally many each
@@ -21,13 +21,13 @@ class Cache:
     In a CUDA graph, capture append() and call reserve() before each replay. Gradients do not pass through a cache.
     """
 
-    def __init__(self, batches, heads, capacity, dim, dtype, device=None, page_keys=None, pages=None):
+    def __init__(self, batches, heads, capacity, dim, dtype, device=None, page_keys=None, pages=None, value_dim=None):
         torch = sys.modules.get("torch")
         if (page_keys is None) != (pages is None):
             raise ValueError(f"page_keys is {page_keys} and pages is {pages}: need both, or neither")
         if page_keys is not None and page_keys not in shapes.PAGE_KEYS:
             raise ValueError(f"page_keys is {page_keys}: need one of {', '.join(map(str, shapes.PAGE_KEYS))}")
-        shape = (batches, heads, capacity, dim) if pages is None else (pages, heads, page_keys, dim)
+        shape = (batches, heads, capacity) if pages is None else (pages, heads, page_keys)
         columns = None if pages is None else -(-capacity // page_keys)
         if torch is not None and isinstance(dtype, torch.dtype):
             self._module, self._place = torch, {"device": device}
@@ -35,7 +35,7 @@ class Cache:
             import numpy
             self._module, self._place = numpy, {}
         zeros, int32 = self._module.zeros, self._module.int32
-        self.k, self.v = (zeros(shape, dtype=dtype, **self._place) for _ in range(2))
+        self.k, self.v = (zeros((*shape, row), dtype=dtype, **self._place) for row in (dim, value_dim or dim))
         self.lengths = zeros(batches, dtype=int32, **self._place)
         self.pages = None if pages is None else zeros((batches, columns), dtype=int32, **self._place)
         self._capacity, self._page_keys = capacity, page_keys
@@ -83,10 +83,12 @@ class Cache:
         after the rotated q where one is given."""
         from . import append
         _, heads, _, dim = self.k.shape
+        value_dim = self.v.shape[3]
         every, sequences = sequences is None, self._sequences(sequences)
         shape = tuple(k.shape)
-        if len(shape) != 4 or shape != (len(sequences), heads, shape[2], dim) or tuple(v.shape) != shape:
-            raise ValueError(f"k and v have shapes {shape} and {tuple(v.shape)}: need ({len(sequences)}, {heads}, n, {dim})")
+        if len(shape) != 4 or shape != (len(sequences), heads, shape[2], dim) or tuple(v.shape) != (*shape[:3], value_dim):
+            raise ValueError(f"k and v have shapes {shape} and {tuple(v.shape)}: need ({len(sequences)}, {heads}, n, {dim}) "
+                             f"and ({len(sequences)}, {heads}, n, {value_dim})")
         capturing = False
         if hasattr(k, "detach"):
             k, v = k.detach(), v.detach()

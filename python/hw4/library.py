@@ -31,7 +31,7 @@ class Call(ctypes.Structure):
 
 class AppendCall(ctypes.Structure):
     _fields_ = ([("size", ctypes.c_size_t)] + [(name, ctypes.c_int32) for name in ("element", "place", "rope_layout")] +
-                [(name, ctypes.c_int64) for name in ("batches", "kv_heads", "tokens", "keys", "dim")] +
+                [(name, ctypes.c_int64) for name in ("batches", "kv_heads", "tokens", "keys", "dim", "value_dim")] +
                 [("lengths", ctypes.c_void_p)] + [(name, Tensor) for name in ("k", "v", "k_cache", "v_cache")] + PAGES +
                 [("rope", ctypes.c_void_p), ("rope_positions", ctypes.c_int64), ("heads", ctypes.c_int64),
                  ("q", Tensor), ("q_out", Tensor), ("stream", ctypes.c_void_p)])

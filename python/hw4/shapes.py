@@ -50,14 +50,15 @@ def set_pages(call, pointer, columns, k):
 
 def append_room(k, v, k_cache, v_cache, pages, rope, q):
     """The most tokens of a sequence, after checking the shapes of tensors or arrays. The last three may be None."""
-    rows, cache = tuple(k.shape), tuple(k_cache.shape)
-    if len(rows) != 4 or tuple(v.shape) != rows or min(rows) < 1:
-        raise ValueError(f"k and v have shapes {rows} and {tuple(v.shape)}: need (B, H_kv, n, d), the same for both")
+    rows, values, cache, v_cache = (tuple(tensor.shape) for tensor in (k, v, k_cache, v_cache))
+    if len(rows) != 4 or values[:-1] != rows[:-1] or min(rows + values) < 1:
+        raise ValueError(f"k and v have shapes {rows} and {values}: need (B, H_kv, n, d), the same but for the last number")
     batches, heads, tokens, dim = rows
-    if (len(cache) != 4 or tuple(v_cache.shape) != cache or (cache[1], cache[3]) != (heads, dim) or
+    if (len(cache) != 4 or v_cache[:-1] != cache[:-1] or (cache[1], cache[3], v_cache[3]) != (heads, dim, values[3]) or
             (pages is None and cache[0] != batches)):
         wanted = f"({batches}, {heads}, capacity" if pages is None else f"(pages, {heads}, page_keys"
-        raise ValueError(f"k has shape {rows}, the caches {cache} and {tuple(v_cache.shape)}: need {wanted}, {dim})")
+        raise ValueError(f"k and v have shapes {rows} and {values}, the caches {cache} and {v_cache}: need "
+                         f"{wanted}, {dim}) and {wanted}, {values[3]})")
     if pages is not None and (len(pages.shape) != 2 or pages.shape[0] != batches):
         raise ValueError(f"pages have shape {tuple(pages.shape)}: need ({batches}, columns)")
     room = cache[2] if pages is None else pages.shape[1] * cache[2]
@@ -74,6 +75,7 @@ def append_call(element, place, room, pointer, strides, tensors, lengths, pages,
     call = library.AppendCall(size=library.ctypes.sizeof(library.AppendCall), element=element, place=place, keys=room,
                               rope_layout=int(interleaved), lengths=pointer(lengths))
     call.batches, call.kv_heads, call.tokens, call.dim = tensors[0].shape
+    call.value_dim = tensors[1].shape[3]
     for name, tensor in zip(("k", "v", "k_cache", "v_cache", "q", "q_out"), tensors):
         set_tensor(getattr(call, name), pointer(tensor), strides(tensor))
     if len(tensors) > 4:

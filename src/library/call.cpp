@@ -232,7 +232,8 @@ Append checked(const hw4_append_call& given) {
     cache.heads = given.heads == 0 ? cache.kv_heads : require_size("heads", given.heads);
     cache.queries = require_size("tokens", given.tokens);
     cache.keys = require_size("keys", given.keys);
-    cache.dim = require_size("dim", given.dim);
+    const int64_t dim = require_size("dim", given.dim);
+    cache = cache.of_columns(dim, given.value_dim == 0 ? dim : require_size("value_dim", given.value_dim));
     require_total(cache);
     const Problem rows = cache.of_keys(cache.queries);
     Append append;
@@ -240,12 +241,11 @@ Append checked(const hw4_append_call& given) {
     append.batches = cache.batches;
     append.tokens = cache.queries;
     append.keys = cache.keys;
-    append.dim = cache.dim;
     append.lengths = given.lengths;
     append.rope = given.rope;
     append.interleaved = require_code("rope_layout", given.rope_layout, HW4_ROPE_INTERLEAVED) == HW4_ROPE_INTERLEAVED;
     const bool rotates = given.rope != nullptr;
-    if (rotates && cache.dim % 2 != 0) refuse("dim is " + text(cache.dim) + ", RoPE needs an even one");
+    if (rotates && dim % 2 != 0) refuse("dim is " + text(dim) + ", RoPE needs an even one");
     if (rotates && given.rope_positions < cache.keys)
         refuse("rope_positions is " + text(given.rope_positions) + ", need at least keys = " + text(cache.keys));
     if (!rotates && given.heads != 0) refuse("q is given without rope");
@@ -256,13 +256,16 @@ Append checked(const hw4_append_call& given) {
     const Tensors in(rows, Pointers::all);
     const Tensors out(cache, Pointers::all, append.pages);
     const auto named = [](const char* name, Rows of) { return Operand{name, of, Role::other}; };
+    const auto of_values = [](const char* name) { return Operand{name, Rows::of_keys, Role::other, true}; };
     append.parts[0] = {in.input(given.k, named("k", Rows::of_keys)),
                        out.output(given.k_cache, named("k_cache", Rows::of_keys)), cache.kv_heads, true, rotates};
-    append.parts[1] = {in.input(given.v, named("v", Rows::of_keys)),
-                       out.output(given.v_cache, named("v_cache", Rows::of_keys)), cache.kv_heads, true, false};
+    append.parts[1] = {in.input(given.v, of_values("v")), out.output(given.v_cache, of_values("v_cache")),
+                       cache.kv_heads, true, false};
     if (given.heads != 0)
         append.parts[2] = {in.input(given.q, named("q", Rows::of_queries)),
                            in.output(given.q_out, named("q_out", Rows::of_queries)), cache.heads, false, true};
+    append.parts[0].columns = append.parts[2].columns = dim;
+    append.parts[1].columns = cache.value_dim();
     return append;
 }
 

@@ -136,7 +136,8 @@ class Pages:
         count = k.batches * self.columns + 2
         self.table = (ctypes.c_int32 * (k.batches * self.columns))(*[-1] * (k.batches * self.columns))
         free = sorted(range(count), key=lambda page: page * 7 % 11)
-        self.rows = {name: Rows((count, 1, k.heads, 1, page_keys, k.dim), name, gap, heads_inside) for name in ("k", "v")}
+        self.rows = {name: Rows((count, 1, k.heads, 1, page_keys, k.dim, rows["v"].dim), name, gap, heads_inside)
+                     for name in ("k", "v")}
         for pages in self.rows.values():
             pages.data = array.array("f", [float("nan")]) * len(pages.data)
         for batch, length in enumerate(lengths):
@@ -145,7 +146,7 @@ class Pages:
         self.lengths = lengths
         for name, pages in self.rows.items():
             for place, at in self.places(rows[name], pages):
-                pages.data[place:place + k.dim] = rows[name].data[at:at + k.dim]
+                pages.data[place:place + pages.dim] = rows[name].data[at:at + pages.dim]
 
     def places(self, rows, pages):
         for batch, length in enumerate(self.lengths):
@@ -352,36 +353,66 @@ class BytesTest(LibraryTest):
                 library.run(call)
                 self.assertEqual(case.results(), expected, page_keys)
 
+    def test_decoding_is_prefill(self):
+        """seq's bytes of whole sequences, in chunks and token by token, alone and among 64 sequences, each a token further
+        than the one before, from caches in one piece and in pages."""
+        tokens, dim, values = 570, 4, 3
+        case = Case((64, 2, 1, tokens, tokens, dim, values), "f32", causal=True)
+        wanted = array.array("f", case.by_seq(self.folder)[0]["o"])
+        whole, o, lengths = case.call(threads=1), case.rows["o"], (ctypes.c_int32 * 64)()
+        pages = Pages(case.rows, [tokens] * 64, 16)
+        for count, paged, (first, batches) in itertools.product((1, 7, 64, 500), (False, True), ((0, 64), (41, 1))):
+            call = library.Call.from_buffer_copy(whole)
+            call.batches, call.queries, call.lengths = batches, count, ctypes.addressof(lengths)
+            for tensor in (call.q, call.k, call.v, call.o):
+                tensor.data += 4 * first * tensor.batch
+            if paged:
+                pages.put_into(call, call.k, call.v)
+                call.pages += 4 * first * pages.columns
+            call.q.batch, call.o.batch = call.q.batch + dim, call.o.batch + values
+            ctypes.memset(whole.o.data, 0, 4 * len(o.data))
+            chunks = (tokens - batches + 1) // count
+            for chunk in range(chunks):
+                lengths[:batches] = range((chunk + 1) * count, (chunk + 1) * count + batches)
+                library.run(call)
+                call.q.data += 4 * count * dim
+                call.o.data += 4 * count * values
+            for batch, head in itertools.product(range(batches), range(2)):
+                at = (first + batch) * o.batch + head * o.head + batch * values
+                end = at + chunks * count * values
+                self.assertEqual(o.data[at:end], wanted[at:end], (count, paged, batches, batch))
+
     def test_appended_rows(self):
         """Compares copying, and rotation in both layouts, into one piece and into pages, with an independent loop."""
         def rounded(x):
             return ctypes.c_float(x).value
 
         batches, heads, kv_heads, tokens, keys, dim = 3, 4, 2, 5, 40, 8
+        values = 11  # columns of v
+        room = (batches, heads, kv_heads, tokens, keys, dim, values)
         lengths = (40, 5, 33)
         given = (ctypes.c_int32 * 3)(*lengths)
         table = (ctypes.c_float * (keys * dim))()
         library.rope_table(10000.0, keys, dim, table)
-        case = Case((batches, heads, kv_heads, tokens, tokens, dim), "f32")
+        case = Case((batches, heads, kv_heads, tokens, tokens, dim, values), "f32")
         case.call()
         new = case.rows
         for rotates, interleaved, paged in itertools.product((False, True), repeat=3):
-            cache = {name: Rows((batches, heads, kv_heads, tokens, keys, dim), name) for name in ("k", "v")}
-            expected = {name: Rows((batches, heads, kv_heads, tokens, keys, dim), name) for name in ("k", "v")}
-            turned, wanted = (Rows((batches, heads, kv_heads, tokens, keys, dim), "q") for _ in range(2))
+            cache, expected = ({name: Rows(room, name) for name in ("k", "v")} for _ in range(2))
+            turned, wanted = (Rows(room, "q") for _ in range(2))
             for name, to in (("k", expected["k"]), ("v", expected["v"]), ("q", wanted)):
                 for b, h, i in itertools.product(range(batches), range(to.heads), range(tokens)):
-                    at = b * new[name].batch + h * new[name].head + i * dim
-                    row, position = new[name].data[at:at + dim], lengths[b] - tokens + i
+                    at = b * new[name].batch + h * new[name].head + i * to.dim
+                    row, position = new[name].data[at:at + to.dim], lengths[b] - tokens + i
                     for pair in range(dim // 2 if rotates and name != "v" else 0):
                         x, y = (2 * pair, 2 * pair + 1) if interleaved else (pair, pair + dim // 2)
                         a, b_, (c, s) = row[x], row[y], table[position * dim + 2 * pair:position * dim + 2 * pair + 2]
                         row[x], row[y] = a * c - rounded(b_ * s), a * s + rounded(b_ * c)  # exact but for one rounding
-                    place = b * to.batch + h * to.head + (i if name == "q" else position) * dim
-                    to.data[place:place + dim] = row
+                    place = b * to.batch + h * to.head + (i if name == "q" else position) * to.dim
+                    to.data[place:place + to.dim] = row
             call = library.AppendCall(size=ctypes.sizeof(library.AppendCall), batches=batches, kv_heads=kv_heads,
-                                      tokens=tokens, keys=keys, dim=dim, lengths=ctypes.addressof(given),
-                                      rope_layout=int(interleaved), rope_positions=keys)
+                                      tokens=tokens, keys=keys, dim=dim, value_dim=values, rope_positions=keys,
+                                      lengths=ctypes.addressof(given), rope_layout=int(interleaved))
             new["k"].put_into(call.k)
             new["v"].put_into(call.v)
             if rotates:
@@ -525,6 +556,7 @@ class RefusedTest(LibraryTest):
                 (64, "q is given without rope", {"heads": 1}), (64, "dim is 5, RoPE needs an even one", {"rope": 16}),
                 (64, "rope_positions is 15, need at least keys = 16", {"rope": 16, "dim": 4, "rope_positions": 15}),
                 (65, "pages: batch 0, column 0 is 3, need 0 to 2", {"pages": ctypes.addressof(table)}),
+                (64, "v has rows 5 elements apart, need at least value_dim = 6", {"value_dim": 6}),
                 (64, "k_cache is null", {"k_cache": library.Tensor()}),
                 (64, "v_cache has strides by which its rows overlap", {"batches": 2})]:
             call = library.AppendCall(size=ctypes.sizeof(library.AppendCall), batches=1, kv_heads=1, tokens=2, keys=16,
@@ -547,7 +579,8 @@ class RefusedTest(LibraryTest):
 
         self.assert_refused(65, "a window without the causal mask", lambda call: setattr(call, "window", 3))
         for contract, operation in (("bf16", 0), ("fixed", 0), ("f32", 1)):
-            self.assert_refused(65, f"with a window, which the contract {contract} lacks", change, operation, contract)
+            self.assert_refused(65, f"with a window, which the contract {contract} lacks: a GPU has windows in forward under "
+                                    "f32 alone", change, operation, contract)
 
     def test_what_the_contract_lacks(self):
         self.assert_refused(65, "asks for backward, which the contract fixed lacks",

@@ -122,6 +122,13 @@ class OperatorTest(unittest.TestCase):
                     lengths = torch.tensor([70, 40])
                     step = [hw4.decode(t[0], t[1], t[2], lengths) for t in (leaves, [leaf.cpu() for leaf in leaves])]
                     self.assertTrue(same(*step))
+                whole = hw4.attention(q[:, :, :30], *(t[:, :, :30] for t in (k, v)), causal=True)
+                for paged in ({}, {"page_keys": 16, "pages": 4})[:2 if device == "cpu" else 1]:  # a GPU takes no such pages
+                    cache = hw4.Cache(2, 2, 32, dim, torch.float32, device, value_dim=columns, **paged)
+                    now = [t[:, :, :30].to(device) for t in (q, k, v)]
+                    parts = [hw4.decode(now[0][:, :, at:at + 6], *cache.append(*(t[:, :, at:at + 6] for t in now[1:])))
+                             for at in range(0, 30, 6)]
+                    self.assertTrue(same(torch.cat(parts, 2), whole), (device, paged))
             exact = [t.double().requires_grad_() for t in (q, k, v)]
             in_float64(*exact, causal=True).backward(d_o.double())
             for got, leaf in zip(wanted[1:], exact):
@@ -356,14 +363,16 @@ class OperatorTest(unittest.TestCase):
         """Every device gives the CPU's bytes for each dtype; calls that it refuses."""
         for dtype, interleaved in ((torch.float32, False), (torch.bfloat16, True), (torch.float16, False)):
             q, k, v = drawn((2, 4, 2, 5, 5, 64), dtype)
+            v = v[..., :40]
             found = []
             for device in devices():
-                caches = [torch.zeros(2, 2, 40, 64, dtype=dtype, device=device) for _ in range(2)]
+                caches = [torch.zeros(2, 2, 40, n, dtype=dtype, device=device) for n in (64, 40)]
                 given = [t.to(device) for t in (k, v)]
                 turned = hw4.append(*given, *caches, [40, 7], rope=hw4.rope_table(1e4, 40, 64, device), q=q.to(device),
                                     interleaved=interleaved)
                 found.append([t.cpu() for t in (turned, *caches)])
             self.assertTrue(all(same(a, b) for other in found for a, b in zip(other, found[0])))
+            self.assertTrue(same(found[0][2][0, :, 35:], v[0]))
             angle = torch.arange(35, 40)[:, None] * 1e4 ** (-torch.arange(32, dtype=torch.float64) / 32)
             (a, b), (x, y) = ((t[..., ::2], t[..., 1::2]) if interleaved else t.chunk(2, -1)
                               for t in (q[0].double(), found[0][0][0].double()))
@@ -656,10 +665,10 @@ class ArraysTest(unittest.TestCase):
     def test_decode(self):
         source = numpy.random.default_rng(0)
         for dtype in ("float32", "float16"):
-            q, k, v = (source.standard_normal((2, heads, 40, 33)).astype(dtype) for heads in (4, 2, 2))
+            q, k, v = (source.standard_normal((2, heads, 40, n)).astype(dtype) for heads, n in ((4, 33), (2, 33), (2, 40)))
             whole = hw4.attention(q, k, v, causal=True, contract="f32", scale=0.3)
             for paged in ({}, {"page_keys": 16, "pages": 6}):
-                cache = hw4.Cache(2, 2, 48, 33, dtype, **paged)
+                cache = hw4.Cache(2, 2, 48, 33, dtype, value_dim=40, **paged)
                 parts = [hw4.decode(q[:, :, at:at + 8], *cache.append(k[:, :, at:at + 8], v[:, :, at:at + 8]), scale=0.3)
                          for at in range(0, 40, 8)]
                 self.assertEqual(numpy.concatenate(parts, 2).tobytes(), whole.tobytes())
@@ -673,6 +682,8 @@ class ArraysTest(unittest.TestCase):
         for wanted, lengths in (("batch 1 has 41 keys, need 1 to 40", [1, 41]), ("need integers", [1.0, 2.0])):
             with self.assertRaisesRegex(ValueError, wanted):
                 hw4.decode(even[0][:, :, :1], cache.k, cache.v, lengths)
+        with self.assertRaisesRegex(hw4.Error, "a window, which the contract fixed lacks: a GPU has windows in forward under f32"):
+            hw4.attention(*(a.astype("float32") for a in even), causal=True, contract="fixed", window=3)
         with self.assertRaisesRegex(TypeError, "need torch tensors alone or numpy arrays alone"):
             hw4.append(even[1], even[2], cache.k, cache.v.tolist(), [40, 40])
 
