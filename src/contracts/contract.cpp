@@ -76,7 +76,8 @@ std::string why_not(const Contract& contract, const Problem& problem) {
         return "asks for a window without the causal mask: a window has the last of the keys that this mask leaves";
     if (problem.window > 0 && !computed->windows)
         return "asks for " + std::string(problem.operation->name) + " with a window, which " + name +
-               " lacks: only forward under f32 has windows";
+               " lacks: a GPU has windows in forward under f32 alone, and a contract computes the same cases "
+               "everywhere";
     if (problem.is_padded() && !computed->pads)
         return "has d = " + std::to_string(problem.key_dim()) + " and d_v = " + std::to_string(problem.value_dim()) +
                ", need the same under " + name + ": only f32 takes another d_v";

@@ -38,6 +38,8 @@
 //            keys, and ev_least that of all tiles, visible or not. So a row is, to the bit, the attention of the keys
 //            that it sees only where these keys end with a tile, and where no later V is so large
 //            that powers of two sink below 2^-126.
+//   window   refused, though it could be as the mask is, with the keys before the window as the hidden ones: no kernel
+//            for a GPU has it, and a contract computes the same cases everywhere.
 //
 // Scores that are whole numbers (F < 0) are compared as such: the exponent is (x_j - x_largest) * 2^-F - 1/4, M is
 // x_largest * 2^-F as a float, and a is 1.
