@@ -61,6 +61,9 @@ class Case:
         scale = f", {self.scale}" if float(self.scale) else ""
         return f"({sizes}{mask}{window}{operation}{element}{scale})"
 
+    def keys_of(self, batch: int) -> int:
+        return self.lengths[min(batch, len(self.lengths) - 1)] if self.lengths else self.keys
+
     @property
     def columns_of_values(self) -> int:
         """Returns d_v."""

@@ -49,7 +49,7 @@ class Contract:
         lacks_operation = all(computed != case.operation for computed, _ in self.revisions)
         takes_element = self.element == "float32" or case.element in ("float32", self.element)
         lacks_window = case.window > 0 and case.operation not in self.windows
-        lacks_lengths = bool(case.lengths) and (case.operation not in self.lengths or self.is_by_bound)  # no bounds
+        lacks_lengths = bool(case.lengths) and case.operation not in self.lengths
         lacks_columns = case.value_dim > 0 and case.operation not in self.pads
         return bool(self.revisions) and (lacks_operation or lacks_window or lacks_lengths or lacks_columns or
                                          not takes_element)

@@ -13,8 +13,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "judge"))
 
-from case_table import LONG_HEADER_BYTES, SHORT_HEADER_BYTES  # noqa: E402 (the path to it is set above)
-
 SCORES_AT_ONCE = 1 << 27  # float64 scores in memory at a time: 1 GiB; backward has ten such matrices
 BACKENDS = {"flash2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 DTYPES = {"float32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -206,11 +204,10 @@ def operands(path, case, device):
     """Q, K, V, and in backward dO, of a case's file, [batch, head, row, column] each."""
     import torch
     stored = getattr(torch, DTYPES[case.element])
-    header = SHORT_HEADER_BYTES if case.is_plain else LONG_HEADER_BYTES
     raw = torch.from_file(str(path), size=case.input_bytes, dtype=torch.uint8)
     of_queries, of_keys = (case.heads, case.tokens, case.dim), (case.kv_heads, case.keys, case.dim)
     backward = case.operation == "backward"
-    return split(raw[header:].view(stored).view(case.batches, -1).to(device),
+    return split(raw[-case.data_bytes:].view(stored).view(case.batches, -1).to(device),
                  [of_queries, of_keys, of_keys, *([of_queries] if backward else [])])
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 from case_table import Case
@@ -122,11 +123,19 @@ def errors_of_flash(path: str, case: Case, element: str) -> list[float] | None:
     q, k, v, *d_o = (m.to(dtype) for m in operands(path, case, "cuda"))
     if any(m.isinf().any().item() for m in (q, k, v, *d_o)):
         return None
+    lengths = [(slice(batch, batch + 1), case.keys_of(batch)) for batch in range(case.batches)] if case.lengths else [
+        (slice(None), case.keys)]
+    each = [errors_of_batches(case, element, keys, *(m[batches] for m in (q, k, v, *d_o))) for batches, keys in lengths]
+    return None if None in each else [functools.reduce(larger, of_output) for of_output in zip(*each)]
+
+
+def errors_of_batches(case: Case, element: str, keys: int, q, k, v, *d_o) -> list[float] | None:
+    """The same for batches with so many keys."""
     causal = case.mask == "causal"
-    blind = max(case.tokens - case.keys, 0) if causal else 0  # rows that see no key: O and dQ are 0
+    blind = max(case.tokens - keys, 0) if causal else 0  # rows that see no key: O and dQ are 0
     group = case.heads // case.kv_heads
     q, *d_o = (m[:, :, blind:].contiguous() for m in (q, *d_o))
-    k, v = (m.repeat_interleave(group, 1).contiguous() for m in (k, v))
+    k, v = (m[:, :, :keys].repeat_interleave(group, 1).contiguous() for m in (k, v))
     found = backward_errors(q, k, v, *d_o, case.kv_heads, causal) if d_o else forward_errors(q, k, v, causal)
     if found is None:
         return None

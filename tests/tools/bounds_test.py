@@ -27,7 +27,7 @@ from listing import BOUND, choose, listing_of  # noqa: E402
 from program_module import program_as_module  # noqa: E402
 
 BOUNDS = ROOT / "testcases/bounds"
-CASES = """name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in\theads\tkeys\tmask\toperation\telement
+CASES = """name\tB\tN\td\tkind\tseed\tlimit_s\tcrc32_in\theads\tkeys\tmask\toperation\telement\twindow\tscale\td_v\tlengths
 a1\t2\t3\t4\tuniform\t7\t5\t-
 c1\t2\t3\t4\tuniform\t7\t5\t-\t4,2\t5\tcausal
 g1\t2\t3\t4\tuniform\t7\t5\t-\t1\t3\tnone\tbackward
@@ -108,6 +108,7 @@ class MeasuredTest(unittest.TestCase):
              "more keys": "2\t3\t4\tuniform\t7\t5\t-\t2\t6\tcausal\t{}",
              "blind rows": "2\t6\t9\tuniform\t7\t5\t-\t2\t3\tcausal\t{}",
              "shared keys": "2\t4\t3\tuniform\t7\t5\t-\t4,2\t5\tcausal\t{}",
+             "lengths": "3\t4\t8\tuniform\t7\t5\t-\t2\t9\tcausal\t{}\tfloat32\t0\t0\t-\t9,2",
              "narrow": "1\t4\t3\tuniform\t7\t5\t-\t1\t4\tnone\t{}\tfp16"}
 
     def setUp(self):
@@ -149,7 +150,7 @@ class MeasuredTest(unittest.TestCase):
         for operation in ("forward", "backward"):
             for name in self.CASES:
                 for element in ("bf16", "fp16"):
-                    if name == "narrow" and element != "fp16":
+                    if (name == "narrow" and element != "fp16") or (name, operation) == ("lengths", "backward"):
                         continue
                     with self.subTest(name, operation=operation, element=element):
                         case, path = self.case(name, operation)
@@ -170,6 +171,8 @@ class CommittedTest(unittest.TestCase):
         for contract in choose(listing_of(str(BIN / "hw4")).contracts, "all", BOUND):
             for case in read_cases(str(ROOT / "testcases/cases.tsv")):
                 bound, revision = bounds.of(case, contract.name), contract.revision_for(case)
+                if case.lengths and bound is None:
+                    continue  # not measured yet: the judge leaves them out
                 self.assertEqual(bound and bound.revision, revision, f"{case.name} under {contract.name}")
 
 
