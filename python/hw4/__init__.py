@@ -20,12 +20,12 @@ def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None
               lengths=None, key_lengths=None):
     """softmax(scale * q k^T) v. scale None is 1/sqrt(d); fixed and fixed16 take 1/16 to 1.
 
-    q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. Under f32 v may have another number of
-    columns, which o then has too; such a call takes as long as one with the larger number everywhere. causal is aligned
-    bottom-right: the last query sees every key. window, with causal and under f32 alone: a query sees the last `window`
-    of its keys, its own included; without gradients. contract: f32, fixed, fixed16, bf16, fp16; None means f32 for
-    float32 and the tensors' own type for bf16 and fp16. return_lse: also returns the natural logsumexp of each row of
-    scores, float32, (B, H, N) or (B, N); it has no gradient. There are no second derivatives.
+    q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. Under f32, fixed and fixed16 v may have
+    another number of columns, which o then has too; such a call takes as long as one with the larger number everywhere.
+    causal is aligned bottom-right: the last query sees every key. window, with causal and under f32 alone: a query sees
+    the last `window` of its keys, its own included; without gradients. contract: f32, fixed, fixed16, bf16, fp16; None
+    means f32 for float32 and the tensors' own type for bf16 and fp16. return_lse: also returns the natural logsumexp of
+    each row of scores, float32, (B, H, N) or (B, N); it has no gradient. There are no second derivatives.
     check: whether to check that values are finite and within the contract's range; None checks on the CPU alone,
     because the GPU's check waits for the GPU.
     lengths: q, k, v are (rows, heads, d), packed sequences of these lengths; key_lengths, where their numbers of keys

@@ -41,7 +41,7 @@ def _why_not(q, k, v, attn_mask, dropout_p, is_causal, scale, contract):
         return "scale"
     if contract in ("bf16", "fp16") and q.dtype not in (torch.float32, getattr(torch, HALF[contract])):
         return f"{q.dtype} under the contract {contract}"
-    if q.shape[-1] != v.shape[-1] and contract != "f32":
+    if q.shape[-1] != v.shape[-1] and contract in HALF:
         return f"another d_v than d under the contract {contract}"
     if max(q.shape[-1], v.shape[-1]) > MOST_COLUMNS and (q.is_cuda or contract in ("fixed", "fixed16")):
         return f"more than {MOST_COLUMNS} columns"

@@ -80,7 +80,7 @@ std::string why_not(const Contract& contract, const Problem& problem) {
                "everywhere";
     if (problem.is_padded() && !computed->pads)
         return "has d = " + std::to_string(problem.key_dim()) + " and d_v = " + std::to_string(problem.value_dim()) +
-               ", need the same under " + name + ": only f32 takes another d_v";
+               ", need the same under " + name + ", which has no measured bound of another d_v";
     return "";
 }
 

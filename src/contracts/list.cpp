@@ -28,10 +28,20 @@ constexpr Computed kF32Computes[] = {
     {.operation = &kBackward, .revision = 1, .masks = kEveryMask, .reference = f32_backward, .pads = true},
 };
 constexpr Computed kFixedComputes[] = {
-    {.operation = &kForward, .revision = 2, .masks = kEveryMask, .reference = fixed_forward, .one = fixed::kOne},
+    {.operation = &kForward,
+     .revision = 2,
+     .masks = kEveryMask,
+     .reference = fixed_forward,
+     .one = fixed::kOne,
+     .pads = true},
 };
 constexpr Computed kFixed16Computes[] = {
-    {.operation = &kForward, .revision = 1, .masks = kEveryMask, .reference = fixed16_forward, .one = fixed16::kOne},
+    {.operation = &kForward,
+     .revision = 1,
+     .masks = kEveryMask,
+     .reference = fixed16_forward,
+     .one = fixed16::kOne,
+     .pads = true},
 };
 
 constexpr Computed kBf16Computes[] = {

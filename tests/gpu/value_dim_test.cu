@@ -1,5 +1,5 @@
-// V with another number of columns than Q and K: in every kernel of f32, with tensors packed as in files; and files
-// with lengths, through the GPU engine.
+// V with another number of columns than Q and K: in every kernel of f32, fixed and fixed16, with tensors packed as in
+// files; and files with lengths, through the GPU engine.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -49,7 +49,7 @@ protected:
                     std::fill(in.begin() + row * problem.dim + problem.columns_of(operand),
                               in.begin() + (row + 1) * problem.dim, 0.0f);
         std::vector<float> rows(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
-        compute_by_reference(kF32, problem, in.data(), rows.data());
+        compute_by_reference(*GetParam().under, problem, in.data(), rows.data());
         const std::vector<float> wanted = as_file(problem, problem.operation->outputs, rows);
         problem.unpadded = true;
         const Plan plan = plan_of(GetParam(), problem, current_device());
@@ -84,19 +84,21 @@ protected:
 TEST_P(ValueDimOnGpu, GivesTheReferenceBytes) {
     const std::pair<int64_t, int64_t> columns[] = {{1, 2}, {20, 48}, {64, 32}, {128, 64}, {33, 100}, {192, 128}};
     for (const auto& [d, d_v] : columns) {
+        if (GetParam().under != &kF32 && d != 20 && d != 192) continue;
         expect_reference_bytes(with_heads(causal_problem(130, 200, 1), 2, 4, 2).of_columns(d, d_v));
         expect_reference_bytes(with_heads(Problem(1, 70, 1), 1, 2, 2).of_columns(d, d_v));
         expect_reference_bytes(with_heads(causal_problem(2, 900, 1), 2, 4, 1).of_columns(d, d_v));
     }
 }
 
-std::vector<Kernel> kernels_of_f32() {
-    std::vector<Kernel> list = kernels_of(kF32);
-    for (const Kernel& kernel : kernels_of(kF32, kBackward)) list.push_back(kernel);
+std::vector<Kernel> kernels_that_pad() {
+    std::vector<Kernel> list = kernels_of(kF32, kBackward);
+    for (const Contract* contract : {&kF32, &kFixed, &kFixed16})
+        for (const Kernel& kernel : kernels_of(*contract)) list.push_back(kernel);
     return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, ValueDimOnGpu, testing::ValuesIn(kernels_of_f32()), kernel_of_instance);
+INSTANTIATE_TEST_SUITE_P(Every, ValueDimOnGpu, testing::ValuesIn(kernels_that_pad()), kernel_of_instance);
 
 // Needs no GPU.
 TEST(ValueDimPlans, AreThoseOfTheLargerNumberWithRoomForAllTensors) {
@@ -104,7 +106,7 @@ TEST(ValueDimPlans, AreThoseOfTheLargerNumberWithRoomForAllTensors) {
     const Problem problem = with_heads(causal_problem(130, 200, 1), 2, 4, 2).of_columns(192, 128);
     Problem tight = problem;
     tight.unpadded = true;
-    for (const Kernel& kernel : kernels_of_f32()) {
+    for (const Kernel& kernel : kernels_that_pad()) {
         const Problem asked = problem.of_operation(*kernel.does);
         const Plan padded = plan_of(kernel, asked, h200);
         const Plan plan = plan_of(kernel, tight.of_operation(*kernel.does), h200);

@@ -116,12 +116,16 @@ class ColumnsTest(LongHeaderTest):
         self.assert_same_bytes(out.read_bytes()[-len(want):], want)
         self.assertIn(b"'shape': (1, 9, 10)", out.read_bytes())
 
-    def test_other_contracts_refuse_it(self):
-        path = self.generated((1, 1, 1, 9, 30, 6), "--value-dim", "10")
-        for contract in contracts():
-            if contract != "f32":
-                self.refused(path.read_bytes(), rf"has d = 6 and d_v = 10, need the same under the contract {contract}: only "
-                             "f32 takes another d_v$", "--contract", contract)
+    def test_other_contracts(self):
+        path = self.generated((2, 4, 2, 9, 300, 6), "--value-dim", "10", "--causal")
+        for contract in ("fixed", "fixed16"):
+            for kernel in kernels("cpu", contract):
+                self.assert_computes(path, "--kernel", kernel, contract=contract)
+            done = run("compare", "--exact", "float32", "--atol", "1e-2", path, self.out)
+            self.assertEqual(done.returncode, OK, done.stdout)
+        for contract in ("bf16", "fp16"):
+            self.refused(path.read_bytes(), rf"has d = 6 and d_v = 10, need the same under the contract {contract}, which has "
+                         "no measured bound of another d_v$", "--contract", contract)
 
 
 class LengthsTest(LongHeaderTest):

@@ -1,8 +1,9 @@
-// V with another number of columns than Q and K, in f32's reference and every CPU kernel: O's columns are independent,
-// so a group of them is a problem with one number of columns.
+// V with another number of columns than Q and K, in the references and every CPU kernel: under f32 O's columns are
+// independent, so a group of them is a problem with one number of columns.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/io/file_rows.h"
 #include "tests/support/causal_case.h"
@@ -72,13 +73,30 @@ TEST_P(ValueDim, AColumnIsThatOfAProblemWithOneNumberOfColumns) {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, ValueDim, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
 
-TEST(ValueDimRule, IsForF32Alone) {
+TEST(ValueDimOfFixed, IsThatOfRowsOfZerosWithTheScaleOfD) {
+    const std::pair<int64_t, int64_t> columns[] = {{1, 2}, {20, 48}, {48, 20}, {192, 128}};
+    for (const Contract* contract : {&kFixed, &kFixed16})
+        for (const auto& [d, d_v] : columns) {
+            const Problem problem = with_heads(causal_problem(37, 300, 1), 1, 4, 2).of_columns(d, d_v);
+            const CausalCase test = padded_case(problem, Distribution(CaseKind::spread));
+            Problem plain = problem.of_columns(problem.dim, problem.dim);
+            plain.scale = 1 / std::sqrt(static_cast<double>(d));
+            const std::vector<float> wanted = reference_subject(*contract).attend(plain, test.qkv);
+            for (const Subject& subject : cpu_subjects(*contract)) {
+                if (!subject.why_not(problem).empty()) continue;
+                EXPECT_TRUE(same_bytes(wanted, subject.attend(problem, test.qkv))) << subject.name << ", " << d;
+            }
+        }
+}
+
+TEST(ValueDimRule, IsForContractsOfBytes) {
     const Problem problem = Problem(1, 3, 1).of_columns(8, 4);
     for (const Contract* contract : contracts())
-        EXPECT_EQ(why_not(*contract, problem), contract == &kF32
+        EXPECT_EQ(why_not(*contract, problem), contract->compared == Compared::bytes
                                                    ? ""
                                                    : "has d = 8 and d_v = 4, need the same under the contract " +
-                                                         std::string(contract->name) + ": only f32 takes another d_v");
+                                                         std::string(contract->name) +
+                                                         ", which has no measured bound of another d_v");
 }
 
 TEST(FileRows, AreThoseOfMemoryWithoutThePadding) {

@@ -170,7 +170,7 @@ void forward(const UnitOperands& unit) {
     const auto [q, k, v] = std::tuple(unit.in[0], unit.in[1], unit.in[2]);
     float* out = unit.out[0];
     const int64_t d = unit.dim;
-    const float factor = query_factor(scale_for(d, unit.scale).c);
+    const float factor = query_factor(scale_for(unit.key_dim(), unit.scale).c);
     const std::vector<Digits<Rules>> k_tiles = digits_in_tiles<Rules>(k, unit.keys, d);
     const std::vector<Digits<Rules>> v_tiles = digits_in_tiles<Rules>(v, unit.keys, d);
     const int least_k_exponent = least_exponent(k_tiles);
