@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads)
     join_places(const EmbeddingLeaves of, float* leaves, float* d_table, int64_t width) {
     const int32_t* const token = of.tokens + 3 * int64_t{blockIdx.x};
     each_four(width, threadIdx.x, kThreads, [&](int64_t column) {
-        for (int join = token[2]; join < token[5]; ++join) {
+        for (int64_t join = token[2]; join < token[5]; ++join) {
             float* const left = leaves + of.joins[2 * join] * width;
             const Four x = load<kWide>(left, column, width);
             const Four y = load<kWide>(leaves + of.joins[2 * join + 1] * width, column, width);
