@@ -386,7 +386,7 @@ $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # records the included files; nvcc would preprocess each file again for that.
 $(call objects,$(HOST_CU)): private DEVICE_CODE := -x c++ -Xcompiler -Wno-dangling-else
 $(call objects,$(HOST_CU)): private NOTE_INCLUDES = -Xcompiler -MMD,-MP,-MF,$(@:.o=.d)
-$(BUILD)/tests/gpu/kernel_file_test.cu.o: private NVCCFLAGS += -DHW4_MY_KERNEL='"$(BUILD)/my_kernel.so"'
+$(BUILD)/tests/gpu/kernel_file_test.cu.o: private override NVCCFLAGS += -DHW4_MY_KERNEL='"$(BUILD)/my_kernel.so"'
 endif
 
 ifneq ($(COVERAGE),)
