@@ -386,7 +386,7 @@ $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # records the included files; nvcc would preprocess each file again for that.
 $(call objects,$(HOST_CU)): private DEVICE_CODE := -x c++ -Xcompiler -Wno-dangling-else
 $(call objects,$(HOST_CU)): private NOTE_INCLUDES = -Xcompiler -MMD,-MP,-MF,$(@:.o=.d)
-$(BUILD)/tests/gpu/kernel_file_test.cu.o: private NVCCFLAGS += -DHW4_MY_KERNEL='"$(BUILD)/my_kernel.so"'
+$(BUILD)/tests/gpu/kernel_file_test.cu.o: private override NVCCFLAGS += -DHW4_MY_KERNEL='"$(BUILD)/my_kernel.so"'
 endif
 
 ifneq ($(COVERAGE),)
@@ -632,9 +632,9 @@ sanitize: | need-test
 PROCESSOR_x86 := x86_64
 PROCESSOR_arm := aarch64
 PROCESSOR_TESTS := Backward.*:Cpu*/*:Dims/*:Exp2.*:Fixed*:Log2.*:Logsumexp.*:Machines/*
-PROCESSOR_TESTS := $(PROCESSOR_TESTS):Types/*-Backward.AddsEvery*:Exp2.Every*:*APowerOfTwoOrASign*:Cpu/Each*OnRandom*
-PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*OnEveryKind*:Cpu/Each*OnOdd*:Cpu/Each*OnMixed*:Cpu/Each*AnyLength*
-PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*ALong*:Cpu/Each*Number*:Cpu/Each*Rounds*:Cpu/Each*SomeOf*:Cpu/CpuRun.*Cut*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Types/*-Backward.AddsEvery*:Exp2.Every*:*APowerOfTwoOrASign*:Cpu/Each*OnEveryKind*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*OnMixed*:Cpu/Each*AnyLength*:Cpu/Each*ALong*:Cpu/Each*Number*
+PROCESSOR_TESTS := $(PROCESSOR_TESTS):Cpu/Each*Rounds*:Cpu/Each*SomeOf*:Cpu/CpuRun.*Cut*
 # The processor where it is not this machine's. Its C library and zlib are in the folders of Debian's packages; its C++
 # library may be elsewhere.
 OTHER = $(filter-out $(MACHINE),$(PROCESSOR_$*))
@@ -653,8 +653,8 @@ unit-tests: $(BUILD)/unit_tests
 
 # Code with threads. The arithmetic, in one thread and twenty times as slow here, is left to `make sanitize`.
 TSAN_UNIT_TESTS := BenchOnCpu*:CaseFile*:CaseValues*:*CpuRun*:Crew*:*EachKernel.DoesNot*:ExactRows*:InPieces*:Interrupt*
-TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pen*:Pipeline*
-TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):SilentPipe*:Staging*:Timeline*
+TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):KeptData*:OnThreads*:Output*:PartQueue*:Pipeline*
+TSAN_UNIT_TESTS := $(TSAN_UNIT_TESTS):SilentPipe*:SpanRecorder*:Staging*:Timeline*
 # A signal ends the program without joining its threads, which is not a leak.
 ## tsan: the tests of CPU code with threads, bench included, and of the command line, under ThreadSanitizer
 .PHONY: tsan
