@@ -533,12 +533,16 @@ class OperatorTest(unittest.TestCase):
             return calls[-1][-1]
 
         model, tokens = self.model("hw4"), torch.randint(64, (32, 9))
-        with torch.no_grad(), unittest.mock.patch.object(torch_op, "attention", recorded):
-            model(tokens[:, 8:], past_key_values=model(tokens[:, :8], use_cache=True).past_key_values)
-        self.assertEqual([(q.shape[2], k.shape[2]) for q, k, *_ in calls], [(8, 8)] * 2 + [(1, 9)] * 2)
-        for *inputs, options, o in calls:
-            for at in (0, 17, 31):
-                self.assertTrue(same(attention(*(t[at:at + 1] for t in inputs), **options), o[at:at + 1]))
+        for device in devices():
+            calls.clear()
+            model, tokens = model.to(device), tokens.to(device)
+            with torch.no_grad(), unittest.mock.patch.object(torch_op, "attention", recorded):
+                model(tokens[:, 8:], past_key_values=model(tokens[:, :8], use_cache=True).past_key_values)
+            self.assertEqual([(q.shape[2], k.shape[2]) for q, k, *_ in calls], [(8, 8)] * 2 + [(1, 9)] * 2)
+            for *inputs, options, o in calls:
+                self.assertTrue(same(attention(*(t.cpu() for t in inputs), **options), o), device)
+                for at in (0, 17, 31):
+                    self.assertTrue(same(attention(*(t[at:at + 1] for t in inputs), **options), o[at:at + 1]), device)
 
     def test_example(self):
         """In the source tree the package uses the library that make has built."""
