@@ -5,6 +5,7 @@
 
 HW4_BIN and HW4_BUILD name the folders with the programs and the library.
 """
+import itertools
 import os
 import subprocess
 import sys
@@ -325,6 +326,30 @@ class OperatorTest(unittest.TestCase):
                     got = hw4.decode(q, *kind, return_lse=True)
                     self.assertTrue(all(same(a, b) for a, b in zip(got, expected)), (dtype, shape))
 
+    def test_refused_lengths_and_pages(self):
+        """Every device refuses them where they are checked; unchecked, a GPU takes page 0 for one that is not there."""
+        for device in self.devices_with_lengths():
+            q, k, v = drawn((2, 4, 2, 1, 6, 8), device=device)
+            *pages, lengths, table = in_pages(k, v, [6, 6], 16)
+            broken = table.clone()
+            broken[1, 0] = 2**40
+            for wanted, given in [("batch 1 has 0 keys, need 1 to 6", (k, v, [6, 0])),
+                                  ("batch 0 has 7 keys, need 1 to 6", (k, v, torch.tensor([7, 1], device=device))),
+                                  ("keys, need 1 to 6", (k, v, torch.tensor([2**32 + 1, 1], device=device))),
+                                  ("need (2,), one for each", (k, v, [1, 2, 3])), ("need int32 or int64", (k, v, [1.0, 2.0])),
+                                  ("batch 0 has 17 keys, need 1 to 16", (*pages, torch.tensor([17, 1], device=device), table)),
+                                  ("pages: batch 1, column 0 is 2147483647, need", (*pages, lengths, broken)),
+                                  ("pages: batch 0, column 0 is 9, need 0 to 3", (*pages, lengths, [[9], [0]])),
+                                  ("need (pages, H_kv, page_keys, d) and (B, columns)", (*pages, lengths, [1]))]:
+                with self.assertRaises(ValueError) as refused:
+                    hw4.decode(q, *given, check=True)
+                self.assertIn(wanted, str(refused.exception), device)
+            if device == "cuda":
+                zero = torch.where(broken == 2**40, 0, broken)
+                self.assertTrue(same(hw4.decode(q, *pages, lengths, broken), hw4.decode(q, *pages, lengths, zero)))
+        with self.assertRaisesRegex(ValueError, "decode has no gradients"):
+            hw4.decode(q.requires_grad_(), k, v, [6, 6])
+
     def test_cache(self):
         _, k, v = drawn((3, 2, 2, 1, 5, 8))
         cache = hw4.Cache(3, 2, 7, 8, torch.float32)
@@ -362,6 +387,19 @@ class OperatorTest(unittest.TestCase):
         for wanted, paged in (("need both, or neither", {}), ("page_keys is 0: need one of 16, 32", {"page_keys": 0})):
             with self.assertRaisesRegex(ValueError, wanted):
                 hw4.Cache(2, 2, 48, 8, torch.float32, pages=4, **paged)
+
+    def test_a_refused_append_leaves_the_cache(self):
+        q, k, v = drawn((2, 2, 2, 9, 9, 8))
+        for paged in ({}, {"page_keys": 16, "pages": 2}):
+            cache = hw4.Cache(2, 2, 16, 8, torch.float32, **paged)
+            for sequences, (wanted, given) in itertools.product((None, [1, 0]), [
+                    ("and rope", {"q": q}), ("need a float32 tensor", {"rope": torch.zeros(16, 4, 2).half()}),
+                    ("need 9 to 8", {"rope": hw4.rope_table(1e4, 8, 8, "cpu")})]):
+                with self.assertRaisesRegex(ValueError, wanted):
+                    cache.append(k, v, sequences, **given)
+            self.assertEqual(cache.append(k, v)[2].tolist(), [9, 9])
+            self.assertTrue(same(hw4.decode(q, *cache.append(k[:, :, :7], v[:, :, :7])),
+                                 hw4.attention(q, *(torch.cat((x, x[:, :, :7]), 2) for x in (k, v)), causal=True)))
 
     def test_append(self):
         """Every device gives the CPU's bytes for each dtype; calls that it refuses."""
@@ -468,11 +506,14 @@ class OperatorTest(unittest.TestCase):
             self.assertIn(wanted, str(refused.exception))
         with self.assertRaisesRegex(TypeError, "need torch tensors alone"):
             hw4.attention(q.detach(), k.tolist(), v)
-        bad = v.clone()
+        bad, long_q, long_k = (t.detach().clone() for t in (v, q, k))
         bad[1, 1, 2, 3] = float("nan")
+        long_q[1, 2, 4] = long_k[1, 1, 2, 3] = 3e38
         for device in devices():
-            with self.assertRaisesRegex(hw4.Error, "batch 1, V, head 1, row 2, column 3: nan"):
-                hw4.attention(q.detach().to(device), k.to(device), bad.to(device), check=True)
+            for wanted, values in (("batch 1, V, head 1, row 2, column 3: nan", (q.detach(), k, bad)),
+                                   ("batch 1, Q, head 2, row 4: .*scores up to", (long_q, long_k, v))):
+                with self.assertRaisesRegex(hw4.Error, wanted, msg=device):
+                    hw4.attention(*(t.to(device) for t in values), check=True)
         self.assertTrue(hw4.attention(q.detach(), k, bad, check=False).isnan().any())
         with self.assertRaisesRegex(ValueError, "contract 'f64'"), hw4.as_sdpa("f64"):
             pass
@@ -523,8 +564,8 @@ class OperatorTest(unittest.TestCase):
         self.assertTrue(torch.equal(*again))
 
     def test_a_models_attention_alone_and_in_a_batch(self):
-        """Every call, in prefill and decode, has the same bytes alone and in a batch of 32. PyTorch's products do not,
-        so a row's inputs come from the run of the batch, not from its own run."""
+        """On every device every call, in prefill and decode, has the same bytes alone, in a batch of 32 and on the CPU.
+        PyTorch's products do not, so a row's inputs come from the run of the batch, not from its own run."""
         from hw4 import torch_op
         calls, attention = [], torch_op.attention
 
