@@ -209,8 +209,8 @@ class OperatorTest(unittest.TestCase):
                     self.skipTest(why_not)
 
     def test_decoded_tokens_are_those_of_a_prefill(self):
-        """Decoding in chunks and token by token, from a contiguous or a paged cache, with and without RoPE: the bytes
-        that the CPU gives in one piece."""
+        """Decoding in chunks and token by token, alone and in a batch of 64, from a contiguous or a paged cache, with and
+        without RoPE: the bytes that the CPU gives in one piece."""
         for dtype, turned in ((torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)):
             q, k, v = drawn((2, 4, 2, 510, 510, 32), dtype)
             table = hw4.rope_table(1e4, 510, 32, "cpu") if turned else None
@@ -219,16 +219,18 @@ class OperatorTest(unittest.TestCase):
             whole = hw4.attention(kept[0] if turned else q, cache.k, v, causal=True, contract="f32", scale=0.2)
             for device in self.devices_with_lengths():
                 now = table.to(device) if turned else None
-                on_device = [t.to(device) for t in (q, k, v)]
-                for step, page_keys in ((1, 16), (7, 64), (64, 256), (500, 16), (1, None), (500, None)):
-                    paged = {} if page_keys is None else {"page_keys": page_keys, "pages": 2 * -(-512 // page_keys) + 1}
-                    cache = hw4.Cache(2, 2, 512, 32, dtype, device, **paged)
-                    parts = []
+                for step, page_keys, batches in ((1, 16, 2), (7, 64, 64), (64, 256, 1), (500, 16, 2), (1, None, 1), (7, None, 1),
+                                                 (64, None, 64), (500, None, 64)):
+                    paged = {} if page_keys is None else {"page_keys": page_keys,
+                                                          "pages": batches * -(-512 // page_keys) + 1}
+                    cache = hw4.Cache(batches, 2, 512, 32, dtype, device, **paged)
+                    taken, parts = torch.arange(batches) % 2, []
+                    on_device = [t[taken].to(device) for t in (q, k, v)]
                     for at in range(0, 510, step):
                         a, b, c = (t[:, :, at:at + step] for t in on_device)
                         kept = cache.append(b, c, rope=now, q=a if turned else None)
                         parts.append(hw4.decode(*(() if turned else (a,)), *kept, scale=0.2))
-                    self.assertTrue(same(torch.cat(parts, 2), whole), (device, dtype, step, page_keys))
+                    self.assertTrue(same(torch.cat(parts, 2), whole[taken]), (device, dtype, step, page_keys, batches))
 
     def test_windows(self):
         """A window equals a mask that hides the earlier keys, in float64; decoded tokens equal a prefill's."""
