@@ -1,13 +1,14 @@
 """Packed sequences of different lengths in one tensor, without padding."""
 
 import itertools
+import numbers
 
 
 def _whole(name, lengths):
     lengths = lengths.tolist() if hasattr(lengths, "tolist") else list(lengths)
-    if not lengths or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in lengths):
+    if not lengths or any(isinstance(n, bool) or not isinstance(n, numbers.Integral) or n < 1 for n in lengths):
         raise ValueError(f"{name} are {lengths}: need whole numbers from 1, one for each sequence")
-    return lengths
+    return [int(n) for n in lengths]
 
 
 def attention(q, k, v, lengths, key_lengths, attend, join):

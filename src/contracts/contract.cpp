@@ -70,14 +70,15 @@ std::string why_not(const Contract& contract, const Problem& problem) {
                       scales.most);
         return "asks for a scale of " + std::string(range);
     }
+    const auto lacking = [&](const char* with, const char* gpus_have) {
+        return "asks for " + std::string(problem.operation->name) + " with " + with + ", which " + name +
+               " lacks: a GPU has " + gpus_have + " alone, and a contract computes the same cases everywhere";
+    };
     if (problem.by_lengths && !computed->by_lengths)
-        return "asks for " + std::string(problem.operation->name) + " with lengths, which " + name + " lacks";
+        return lacking("lengths", "lengths in forward under f32, bf16 and fp16");
     if (problem.window > 0 && problem.mask == Mask::none)
         return "asks for a window without the causal mask: a window has the last of the keys that this mask leaves";
-    if (problem.window > 0 && !computed->windows)
-        return "asks for " + std::string(problem.operation->name) + " with a window, which " + name +
-               " lacks: a GPU has windows in forward under f32 alone, and a contract computes the same cases "
-               "everywhere";
+    if (problem.window > 0 && !computed->windows) return lacking("a window", "windows in forward under f32");
     if (problem.is_padded() && !computed->pads)
         return "has d = " + std::to_string(problem.key_dim()) + " and d_v = " + std::to_string(problem.value_dim()) +
                ", need the same under " + name + ", which has no measured bound of another d_v";

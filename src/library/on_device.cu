@@ -47,6 +47,9 @@ std::string why_none(const Contract& contract, const Problem& problem) {
     std::string text = "no GPU kernel takes this problem" + std::string(with) + " under " + contract.name;
     if (problem.dim > gpu::kMostColumns)
         return text + ": dim is " + std::to_string(problem.dim) + ", need at most " + std::to_string(gpu::kMostColumns);
+    if (problem.by_pages && problem.is_padded())
+        return text + ": value_dim is " + std::to_string(problem.value_dim()) +
+               ", need dim = " + std::to_string(problem.key_dim());
     if (problem.by_pages && problem.stored_row_bytes() % 16 != 0)
         text += ": rows have " + std::to_string(problem.stored_row_bytes()) + " bytes, need a multiple of 16";
     return text;

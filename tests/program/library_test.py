@@ -518,7 +518,8 @@ class RefusedTest(LibraryTest):
             self.assert_refused(65, wanted, lambda call: setattr(call, "lengths", ctypes.addressof(given)))
         for contract, operation in (("bf16", 1), ("fixed", 0), ("f32", 1)):
             given = (ctypes.c_int32 * 2)(6, 6)
-            self.assert_refused(65, f"with lengths, which the contract {contract} lacks",
+            self.assert_refused(65, f"with lengths, which the contract {contract} lacks: a GPU has lengths in forward under "
+                                    "f32, bf16 and fp16 alone",
                                 lambda call: setattr(call, "lengths", ctypes.addressof(given)), operation, contract)
 
     def test_pages(self):

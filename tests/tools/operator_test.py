@@ -5,6 +5,7 @@
 
 HW4_BIN and HW4_BUILD name the folders with the programs and the library.
 """
+import itertools
 import os
 import subprocess
 import sys
@@ -116,6 +117,9 @@ class OperatorTest(unittest.TestCase):
                 o = hw4.attention(*leaves, causal=True)
                 o.backward(d_o.to(device))
                 found = [o.detach(), *(leaf.grad for leaf in leaves)]
+                with torch.no_grad():
+                    for contract in EXACT:
+                        found += hw4.attention(*leaves, causal=True, contract=contract, return_lse=True)
                 wanted = wanted or found
                 self.assertTrue(all(map(same, found, wanted)), device)
                 with torch.no_grad():
@@ -123,15 +127,19 @@ class OperatorTest(unittest.TestCase):
                     step = [hw4.decode(t[0], t[1], t[2], lengths) for t in (leaves, [leaf.cpu() for leaf in leaves])]
                     self.assertTrue(same(*step))
                 whole = hw4.attention(q[:, :, :30], *(t[:, :, :30] for t in (k, v)), causal=True)
-                for paged in ({}, {"page_keys": 16, "pages": 4})[:2 if device == "cpu" else 1]:  # a GPU takes no such pages
+                for paged in ({}, {"page_keys": 16, "pages": 4}):
                     cache = hw4.Cache(2, 2, 32, dim, torch.float32, device, value_dim=columns, **paged)
                     now = [t[:, :, :30].to(device) for t in (q, k, v)]
+                    if paged and device == "cuda":
+                        with self.assertRaisesRegex(hw4.Error, f"pages under f32: value_dim is {columns}, need dim = {dim}"):
+                            hw4.decode(now[0], *cache.append(*now[1:]))
+                        continue
                     parts = [hw4.decode(now[0][:, :, at:at + 6], *cache.append(*(t[:, :, at:at + 6] for t in now[1:])))
                              for at in range(0, 30, 6)]
                     self.assertTrue(same(torch.cat(parts, 2), whole), (device, paged))
             exact = [t.double().requires_grad_() for t in (q, k, v)]
             in_float64(*exact, causal=True).backward(d_o.double())
-            for got, leaf in zip(wanted[1:], exact):
+            for got, leaf in zip(wanted[1:4], exact):
                 torch.testing.assert_close(got.cpu().double(), leaf.grad, atol=1e-4, rtol=1e-4)
             compiled = torch.compile(lambda *t: hw4.attention(*t, causal=True), backend="eager", fullgraph=True)
             self.assertTrue(same(compiled(q, k, v), wanted[0]))
@@ -204,8 +212,8 @@ class OperatorTest(unittest.TestCase):
                     self.skipTest(why_not)
 
     def test_decoded_tokens_are_those_of_a_prefill(self):
-        """Decoding in chunks and token by token, from a contiguous or a paged cache, with and without RoPE: the bytes
-        that the CPU gives in one piece."""
+        """Decoding in chunks and token by token, alone and in a batch of 64, from a contiguous or a paged cache, with and
+        without RoPE: the bytes that the CPU gives in one piece."""
         for dtype, turned in ((torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)):
             q, k, v = drawn((2, 4, 2, 510, 510, 32), dtype)
             table = hw4.rope_table(1e4, 510, 32, "cpu") if turned else None
@@ -214,16 +222,18 @@ class OperatorTest(unittest.TestCase):
             whole = hw4.attention(kept[0] if turned else q, cache.k, v, causal=True, contract="f32", scale=0.2)
             for device in self.devices_with_lengths():
                 now = table.to(device) if turned else None
-                on_device = [t.to(device) for t in (q, k, v)]
-                for step, page_keys in ((1, 16), (7, 64), (64, 256), (500, 16), (1, None), (500, None)):
-                    paged = {} if page_keys is None else {"page_keys": page_keys, "pages": 2 * -(-512 // page_keys) + 1}
-                    cache = hw4.Cache(2, 2, 512, 32, dtype, device, **paged)
-                    parts = []
+                for step, page_keys, batches in ((1, 16, 2), (7, 64, 64), (64, 256, 1), (500, 16, 2), (1, None, 1), (7, None, 1),
+                                                 (64, None, 64), (500, None, 64)):
+                    paged = {} if page_keys is None else {"page_keys": page_keys,
+                                                          "pages": batches * -(-512 // page_keys) + 1}
+                    cache = hw4.Cache(batches, 2, 512, 32, dtype, device, **paged)
+                    taken, parts = torch.arange(batches) % 2, []
+                    on_device = [t[taken].to(device) for t in (q, k, v)]
                     for at in range(0, 510, step):
                         a, b, c = (t[:, :, at:at + step] for t in on_device)
                         kept = cache.append(b, c, rope=now, q=a if turned else None)
                         parts.append(hw4.decode(*(() if turned else (a,)), *kept, scale=0.2))
-                    self.assertTrue(same(torch.cat(parts, 2), whole), (device, dtype, step, page_keys))
+                    self.assertTrue(same(torch.cat(parts, 2), whole[taken]), (device, dtype, step, page_keys, batches))
 
     def test_windows(self):
         """A window equals a mask that hides the earlier keys, in float64; decoded tokens equal a prefill's."""
@@ -321,6 +331,30 @@ class OperatorTest(unittest.TestCase):
                     got = hw4.decode(q, *kind, return_lse=True)
                     self.assertTrue(all(same(a, b) for a, b in zip(got, expected)), (dtype, shape))
 
+    def test_refused_lengths_and_pages(self):
+        """Every device refuses them where they are checked; unchecked, a GPU takes page 0 for one that is not there."""
+        for device in self.devices_with_lengths():
+            q, k, v = drawn((2, 4, 2, 1, 6, 8), device=device)
+            *pages, lengths, table = in_pages(k, v, [6, 6], 16)
+            broken = table.clone()
+            broken[1, 0] = 2**40
+            for wanted, given in [("batch 1 has 0 keys, need 1 to 6", (k, v, [6, 0])),
+                                  ("batch 0 has 7 keys, need 1 to 6", (k, v, torch.tensor([7, 1], device=device))),
+                                  ("keys, need 1 to 6", (k, v, torch.tensor([2**32 + 1, 1], device=device))),
+                                  ("need (2,), one for each", (k, v, [1, 2, 3])), ("need int32 or int64", (k, v, [1.0, 2.0])),
+                                  ("batch 0 has 17 keys, need 1 to 16", (*pages, torch.tensor([17, 1], device=device), table)),
+                                  ("pages: batch 1, column 0 is 2147483647, need", (*pages, lengths, broken)),
+                                  ("pages: batch 0, column 0 is 9, need 0 to 3", (*pages, lengths, [[9], [0]])),
+                                  ("need (pages, H_kv, page_keys, d) and (B, columns)", (*pages, lengths, [1]))]:
+                with self.assertRaises(ValueError) as refused:
+                    hw4.decode(q, *given, check=True)
+                self.assertIn(wanted, str(refused.exception), device)
+            if device == "cuda":
+                zero = torch.where(broken == 2**40, 0, broken)
+                self.assertTrue(same(hw4.decode(q, *pages, lengths, broken), hw4.decode(q, *pages, lengths, zero)))
+        with self.assertRaisesRegex(ValueError, "decode has no gradients"):
+            hw4.decode(q.requires_grad_(), k, v, [6, 6])
+
     def test_cache(self):
         _, k, v = drawn((3, 2, 2, 1, 5, 8))
         cache = hw4.Cache(3, 2, 7, 8, torch.float32)
@@ -358,6 +392,19 @@ class OperatorTest(unittest.TestCase):
         for wanted, paged in (("need both, or neither", {}), ("page_keys is 0: need one of 16, 32", {"page_keys": 0})):
             with self.assertRaisesRegex(ValueError, wanted):
                 hw4.Cache(2, 2, 48, 8, torch.float32, pages=4, **paged)
+
+    def test_a_refused_append_leaves_the_cache(self):
+        q, k, v = drawn((2, 2, 2, 9, 9, 8))
+        for paged in ({}, {"page_keys": 16, "pages": 2}):
+            cache = hw4.Cache(2, 2, 16, 8, torch.float32, **paged)
+            for sequences, (wanted, given) in itertools.product((None, [1, 0]), [
+                    ("and rope", {"q": q}), ("need a float32 tensor", {"rope": torch.zeros(16, 4, 2).half()}),
+                    ("need 9 to 8", {"rope": hw4.rope_table(1e4, 8, 8, "cpu")})]):
+                with self.assertRaisesRegex(ValueError, wanted):
+                    cache.append(k, v, sequences, **given)
+            self.assertEqual(cache.append(k, v)[2].tolist(), [9, 9])
+            self.assertTrue(same(hw4.decode(q, *cache.append(k[:, :, :7], v[:, :, :7])),
+                                 hw4.attention(q, *(torch.cat((x, x[:, :, :7]), 2) for x in (k, v)), causal=True)))
 
     def test_append(self):
         """Every device gives the CPU's bytes for each dtype; calls that it refuses."""
@@ -464,11 +511,14 @@ class OperatorTest(unittest.TestCase):
             self.assertIn(wanted, str(refused.exception))
         with self.assertRaisesRegex(TypeError, "need torch tensors alone"):
             hw4.attention(q.detach(), k.tolist(), v)
-        bad = v.clone()
+        bad, long_q, long_k = (t.detach().clone() for t in (v, q, k))
         bad[1, 1, 2, 3] = float("nan")
+        long_q[1, 2, 4] = long_k[1, 1, 2, 3] = 3e38
         for device in devices():
-            with self.assertRaisesRegex(hw4.Error, "batch 1, V, head 1, row 2, column 3: nan"):
-                hw4.attention(q.detach().to(device), k.to(device), bad.to(device), check=True)
+            for wanted, values in (("batch 1, V, head 1, row 2, column 3: nan", (q.detach(), k, bad)),
+                                   ("batch 1, Q, head 2, row 4: .*scores up to", (long_q, long_k, v))):
+                with self.assertRaisesRegex(hw4.Error, wanted, msg=device):
+                    hw4.attention(*(t.to(device) for t in values), check=True)
         self.assertTrue(hw4.attention(q.detach(), k, bad, check=False).isnan().any())
         with self.assertRaisesRegex(ValueError, "contract 'f64'"), hw4.as_sdpa("f64"):
             pass
@@ -519,8 +569,8 @@ class OperatorTest(unittest.TestCase):
         self.assertTrue(torch.equal(*again))
 
     def test_a_models_attention_alone_and_in_a_batch(self):
-        """Every call, in prefill and decode, has the same bytes alone and in a batch of 32. PyTorch's products do not,
-        so a row's inputs come from the run of the batch, not from its own run."""
+        """On every device every call, in prefill and decode, has the same bytes alone, in a batch of 32 and on the CPU.
+        PyTorch's products do not, so a row's inputs come from the run of the batch, not from its own run."""
         from hw4 import torch_op
         calls, attention = [], torch_op.attention
 
@@ -529,12 +579,16 @@ class OperatorTest(unittest.TestCase):
             return calls[-1][-1]
 
         model, tokens = self.model("hw4"), torch.randint(64, (32, 9))
-        with torch.no_grad(), unittest.mock.patch.object(torch_op, "attention", recorded):
-            model(tokens[:, 8:], past_key_values=model(tokens[:, :8], use_cache=True).past_key_values)
-        self.assertEqual([(q.shape[2], k.shape[2]) for q, k, *_ in calls], [(8, 8)] * 2 + [(1, 9)] * 2)
-        for *inputs, options, o in calls:
-            for at in (0, 17, 31):
-                self.assertTrue(same(attention(*(t[at:at + 1] for t in inputs), **options), o[at:at + 1]))
+        for device in devices():
+            calls.clear()
+            model, tokens = model.to(device), tokens.to(device)
+            with torch.no_grad(), unittest.mock.patch.object(torch_op, "attention", recorded):
+                model(tokens[:, 8:], past_key_values=model(tokens[:, :8], use_cache=True).past_key_values)
+            self.assertEqual([(q.shape[2], k.shape[2]) for q, k, *_ in calls], [(8, 8)] * 2 + [(1, 9)] * 2)
+            for *inputs, options, o in calls:
+                self.assertTrue(same(attention(*(t.cpu() for t in inputs), **options), o), device)
+                for at in (0, 17, 31):
+                    self.assertTrue(same(attention(*(t[at:at + 1] for t in inputs), **options), o[at:at + 1]), device)
 
     def test_example(self):
         """In the source tree the package uses the library that make has built."""
@@ -643,10 +697,11 @@ class OperatorTest(unittest.TestCase):
 class ArraysTest(unittest.TestCase):
     def test_packed_sequences(self):
         q, k, v = (numpy.random.default_rng(seed).standard_normal((12, 2, 8)).astype("f") for seed in range(3))
-        o = hw4.attention(q, k, v, causal=True, lengths=[5, 5, 2])
-        for first, end in ((0, 5), (5, 10), (10, 12)):
+        ends = numpy.array([0, 5, 10, 12])
+        o = hw4.attention(q, k, v, causal=True, window=3, lengths=list(numpy.diff(ends)))
+        for first, end in zip(ends, ends[1:]):
             one = (x[first:end].swapaxes(0, 1)[None] for x in (q, k, v))
-            numpy.testing.assert_array_equal(hw4.attention(*one, causal=True)[0].swapaxes(0, 1), o[first:end])
+            numpy.testing.assert_array_equal(hw4.attention(*one, causal=True, window=3)[0].swapaxes(0, 1), o[first:end])
 
     def test_strides_and_lse(self):
         source = numpy.random.default_rng(0)

@@ -40,6 +40,8 @@
 //            that powers of two sink below 2^-126.
 //   window   refused, though it could be as the mask is, with the keys before the window as the hidden ones: no kernel
 //            for a GPU has it, and a contract computes the same cases everywhere.
+//   lengths  refused for the same reason, though each batch could be computed as if it had only its own keys. A decoded
+//            row would have a prefill's bytes only where tiles end (mask).
 //
 // Scores that are whole numbers (F < 0) are compared as such: the exponent is (x_j - x_largest) * 2^-F - 1/4, M is
 // x_largest * 2^-F as a float, and a is 1.
