@@ -92,8 +92,8 @@ typedef struct hw4_call {
      * page_keys is 16, 32, 64, 128 or 256. No byte depends on where pages lie, entries behind a batch's last key are
      * not read, and batches may share pages. Host memory for HW4_HOST, and checked; device memory for HW4_DEVICE:
      * hw4_check() checks the entries, hw4_run() replaces an entry out of range by page 0. On the host, the library
-     * first copies the keys of every batch into the workspace. A GPU takes pages only under f32, with rows of a
-     * multiple of 16 bytes and value_dim = dim. */
+     * first copies the keys of every batch into the workspace. On a GPU their rows have a multiple of 16 bytes, and
+     * value_dim is dim. */
     const int32_t* pages;
     int64_t page_keys, page_columns, page_count;
     hw4_tensor q, k, v;

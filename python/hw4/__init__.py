@@ -63,8 +63,8 @@ def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, co
     depend on n, the batch or the capacity either, but differ from those of attention with many queries on a GPU. fixed
     and fixed16 are refused.
     pages (B, columns), integers as lengths: the caches are (pages, H_kv, page_keys, d), page_keys 16, 32, 64, 128 or
-    256, and token j of sequence b is row j % page_keys of page pages[b][j // page_keys]. A GPU takes pages only under
-    f32, and only where v has as many columns as k.
+    256, and token j of sequence b is row j % page_keys of page pages[b][j // page_keys]. On a GPU, v has as many
+    columns as k there.
     window is as in attention, and counts from the end of each sequence.
     Lengths on the CPU must be 1 to capacity. check is as in attention; on a GPU it also checks lengths and pages."""
     contract = contract or "f32"

@@ -77,6 +77,11 @@ struct PageTable {
     int64_t columns = 0;         // columns of the table
     int64_t count = 0;           // number of pages
 
+    int shift() const { // the logarithm of `keys`
+        int bits = 0;
+        while (int64_t{1} << bits < keys) ++bits;
+        return bits;
+    }
     HW4_INLINE bool has(int32_t page) const { return page >= 0 && page < count; }
     HW4_INLINE int32_t page_of(int64_t batch, int64_t key) const { return at[batch * columns + key / keys]; }
     // The place of a key's row in the tensor, in elements.

@@ -307,15 +307,17 @@ class OperatorTest(unittest.TestCase):
     def test_half_contracts_decode_a_sequence_alone_and_among_others(self):
         lengths = [1, 1030, 513, 64]
         for device in self.devices_with_lengths():
-            for dtype, contract in ((torch.bfloat16, "bf16"), (torch.float16, "fp16")):
-                q, k, v = drawn((4, 8, 2, 3, 1100, 64), dtype, device)
+            for dtype, contract, dim in ((torch.bfloat16, "bf16", 64), (torch.float16, "fp16", 64),
+                                         (torch.bfloat16, "bf16", 128)):
+                q, k, v = drawn((4, 8, 2, 3, 1100, dim), dtype, device)
                 alone = [hw4.decode(q[b:b + 1], k[b:b + 1, :, :n], v[b:b + 1, :, :n], [n], contract=contract, return_lse=True)
                          for b, n in enumerate(lengths)]
                 for b, n in enumerate(lengths):
                     k[b, :, n:] = v[b, :, n:] = float("nan")
-                o, lse = hw4.decode(q, k, v, lengths, contract=contract, return_lse=True, check=True)
-                self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, contract))
-                self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, contract))
+                for kind in ((k, v, lengths), *(in_pages(k, v, lengths, page_keys) for page_keys in (16, 32, 256))):
+                    o, lse = hw4.decode(q, *kind, contract=contract, return_lse=True, check=True)
+                    self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, contract))
+                    self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, contract))
 
     def test_long_caches(self):
         """A GPU divides these keys among its blocks and gives the CPU's bytes."""

@@ -6,8 +6,9 @@ namespace hw4::gpu {
 
 std::vector<Kernel> half_kernels() {
     // Rows must be multiples of 16 bytes.
-    const auto ampere = [](List<Element> elements, bool lengths = false) {
-        return Needs{.arch = 80, .masks = kEveryMask, .elements = elements, .row_bytes = 16, .lengths = lengths};
+    const auto ampere = [](List<Element> elements, bool caches = false) {
+        return Needs{
+            .arch = 80, .masks = kEveryMask, .elements = elements, .row_bytes = 16, .lengths = caches, .pages = caches};
     };
     const auto hopper = [&](List<Element> elements) {
         Needs needs = ampere(elements);

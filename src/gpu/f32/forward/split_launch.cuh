@@ -111,7 +111,7 @@ void launch(const Launch& launch, cudaStream_t stream) {
     args.out = operand_of(launch.out[0].from_row(launch.first_query));
     args.lengths = launch.lengths;
     args.pages = launch.pages;
-    while (int64_t{1} << args.page_shift < args.pages.keys) ++args.page_shift;
+    args.page_shift = args.pages.shift();
     args.statistics = launch.statistics;
     args.statistics_unit = problem.queries;
     args.first_query = launch.first_query;

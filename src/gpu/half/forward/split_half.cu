@@ -4,8 +4,9 @@
 //           are split into parts (split_parts.h) for all blocks of the GPU. A second launch adds the parts.
 // Who       A block of four warps for a part of the keys of up to 16 or 32 rows. A warp takes every fourth tile, copies
 //           it itself and waits for no other warp; the four are added up in shared memory at the end.
-// Memory    Each warp has a ring of tiles of K and V. Partial sums of O are float32 in scratch memory, only for rows
-//           that exist and that see more than one part; other rows are written at once.
+// Memory    Each warp has a ring of tiles of K and V, which may be in pages of 16 keys or more. Partial sums of O are
+//           float32 in scratch memory, only for rows that exist and that see more than one part; other rows are
+//           written at once.
 // Overlap   Two tiles of each of a multiprocessor's eight warps are being copied while a third is computed. For
 //           d > 128, one tile of each of four warps. The longest parts start first, so that blocks end together.
 // Order     Tiles of a warp, warps of a part and parts of a sequence are added up by their positions alone.
@@ -61,8 +62,8 @@ __device__ __forceinline__ void store_output(const SplitArgs& args, const SplitR
 }
 
 // Stores a warp's sums of the part for all threads.
-template <class T>
-__device__ __forceinline__ void leave(typename T::Merge& merge, SplitWarp<T>& mine, int rows) {
+template <class T, bool kPaged>
+__device__ __forceinline__ void leave(typename T::Merge& merge, SplitWarp<T, kPaged>& mine, int rows) {
     const auto warp = static_cast<int>(threadIdx.x / kWarpSize);
     const auto lane = static_cast<int>(threadIdx.x % kWarpSize);
 #pragma unroll
@@ -118,7 +119,7 @@ __device__ __forceinline__ void merge_warps(const SplitArgs& args, const SplitUn
     }
 }
 
-template <class T>
+template <class T, bool kPaged>
 __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __grid_constant__ SplitArgs args) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char split_memory[];
@@ -127,11 +128,11 @@ __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __
     const int parts = max(parts_of(unit.seen), 1); // the first part writes the output of rows that see no key
     int part = args.slots - 1 - static_cast<int>(blockIdx.x / args.units);
     if (part >= parts) return;
-    SplitWarp<T> warp(args, unit);
+    SplitWarp<T, kPaged> warp(args, unit);
     for (; part < parts; part += args.slots) {
         warp.run(memory.stages[threadIdx.x / kWarpSize], first_key_of(part), min(first_key_of(part + 1), unit.seen));
         __syncthreads(); // all warps are done with their rings
-        leave<T>(memory.merge, warp, unit.rows);
+        leave<T, kPaged>(memory.merge, warp, unit.rows);
         __syncthreads();
         merge_warps<T>(args, unit, part, memory.merge);
         __syncthreads();
@@ -226,7 +227,7 @@ void launch_tile(SplitArgs args, cudaStream_t stream) {
     constexpr int64_t kMostBlocks = 16384;
     args.slots = static_cast<int>(std::clamp<int64_t>(kMostBlocks / units, 1, args.parts));
     constexpr size_t kBytes = sizeof(typename T::Memory);
-    const auto kernel = split_kernel<T>;
+    const auto kernel = args.pages.at == nullptr ? split_kernel<T, false> : split_kernel<T, true>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     kernel<<<args.units* static_cast<unsigned>(args.slots), kMmaThreads, kBytes, stream>>>(args);
     HW4_CUDA_LAUNCHED("split_kernel");
@@ -239,6 +240,8 @@ SplitArgs split_args(const Launch& launch) {
     SplitArgs args{};
     args.half = args_of(launch);
     args.lengths = launch.lengths;
+    args.pages = launch.pages;
+    args.page_shift = args.pages.shift();
     args.sums = static_cast<float*>(launch.scratch);
     args.group = static_cast<int>(args.half.heads / args.half.kv_heads);
     args.parts = parts_of(static_cast<int>(args.half.keys));

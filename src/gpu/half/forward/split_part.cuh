@@ -40,6 +40,8 @@ struct SplitTile {
 struct SplitArgs {
     Args half;
     const int32_t* lengths; // [batch]; null: all have half.keys
+    PageTable pages;        // if K and V are in pages
+    int page_shift;         // the logarithm of a page's keys
     float* sums;            // [row][part][kDim], rows as [batch][head][query]
     float2* tops;           // [row][part]: the largest score, the sum of the weights
     unsigned units;         // blocks of rows
@@ -85,8 +87,8 @@ struct SplitUnit {
     }
 };
 
-// A warp going through its tiles of a part.
-template <class T>
+// A warp going through its tiles of a part. With kPaged, K and V are in pages: each 16 keys of a tile are in one page.
+template <class T, bool kPaged>
 class SplitWarp {
 public:
     using Number = typename T::Number;
@@ -94,8 +96,9 @@ public:
     __device__ SplitWarp(const SplitArgs& args, const SplitUnit& unit) : args_(args), unit_(unit) {
         const Operand& k = args.half.k;
         const Operand& v = args.half.v;
-        keys_ = static_cast<const uint16_t*>(k.at) + unit.batch * k.batch + unit.kv_head * k.head;
-        values_ = static_cast<const uint16_t*>(v.at) + unit.batch * v.batch + unit.kv_head * v.head;
+        const int64_t batch = kPaged ? 0 : unit.batch;
+        keys_ = static_cast<const uint16_t*>(k.at) + batch * k.batch + unit.kv_head * k.head;
+        values_ = static_cast<const uint16_t*>(v.at) + batch * v.batch + unit.kv_head * v.head;
 #pragma unroll
         for (int i = 0; i < 2 * T::kRowTiles; ++i) load_query(i / 2, i % 2);
     }
@@ -108,8 +111,8 @@ public:
 #pragma unroll
             for (int i = 0; i < T::kDim / 2; ++i) o[tile][i] = 0;
         }
-        constexpr int kStep = kSplitWarps * T::kKeys;
         const int first = begin + static_cast<int>(threadIdx.x / kWarpSize) * T::kKeys;
+        find_pages(first, end);
 #pragma unroll
         for (int stage = 0; stage < T::kStages; ++stage) copy(ring[stage], first + stage * kStep, end);
         int stage = 0;
@@ -128,6 +131,9 @@ public:
     float o[T::kRowTiles][T::kDim / 2];
 
 private:
+    static constexpr int kStep = kSplitWarps * T::kKeys; // from one of the warp's tiles to the next
+    static constexpr int kPartKeys = 16;                 // of a tile: they are in one page
+
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x % kWarpSize); }
 
     // Loads a lane's words of a query row, as the left operand of mma.sync, and the number of keys it sees from the
@@ -148,20 +154,43 @@ private:
         }
     }
 
-    // Copies a tile from `first` on; keys from `end` on are zeros.
-    __device__ __forceinline__ void copy(typename T::Stage& to, int first, int end) const {
+    // Lane i looks up the page of part i of the tile from `first` on.
+    __device__ __forceinline__ void find_pages(int first, int end) {
+        const int key = first + lane() * kPartKeys;
+        page_ = 0;
+        if (!kPaged || lane() >= T::kKeys / kPartKeys || key >= end) return;
+        const int page = __ldg(args_.pages.at + unit_.batch * args_.pages.columns + (key >> args_.page_shift));
+        if (args_.pages.has(page)) page_ = page;
+    }
+
+    // The place of the row of `key`, the first of a part, in K or V.
+    __device__ __forceinline__ int64_t place_of(const Operand& operand, int key, int page) const {
+        if (!kPaged) return key * operand.row;
+        return page * operand.batch + (key & ((1 << args_.page_shift) - 1)) * operand.row;
+    }
+
+    // Copies a tile from `first` on; keys from `end` on are zeros. The pages of the next tile are looked up already.
+    __device__ __forceinline__ void copy(typename T::Stage& to, int first, int end) {
         constexpr int kPieces = T::kDim / 8;
         constexpr int kTogether = kWarpSize / kPieces; // rows
         const int column = lane() % kPieces * 8;
         if (first < end) {
+            const Operand& k = args_.half.k;
+            const Operand& v = args_.half.v;
 #pragma unroll
-            for (int i = 0; i < T::kKeys; i += kTogether) {
-                const int row = i + lane() / kPieces;
-                const int64_t key = first + row;
-                const bool there = key < end && column < args_.half.dim;
-                copy_async<16>(&to.keys[row][column], keys_ + key * args_.half.k.row + column, there);
-                copy_async<16>(&to.values[row][column], values_ + key * args_.half.v.row + column, there);
+            for (int part = 0; part < T::kKeys; part += kPartKeys) {
+                const int page = kPaged ? __shfl_sync(kAllLanes, page_, part / kPartKeys) : 0;
+                const uint16_t* const keys = keys_ + place_of(k, first + part, page) + column;
+                const uint16_t* const values = values_ + place_of(v, first + part, page) + column;
+#pragma unroll
+                for (int i = 0; i < kPartKeys; i += kTogether) {
+                    const int row = i + lane() / kPieces;
+                    const bool there = first + part + row < end && column < args_.half.dim;
+                    copy_async<16>(&to.keys[part + row][column], keys + row * k.row, there);
+                    copy_async<16>(&to.values[part + row][column], values + row * v.row, there);
+                }
             }
+            find_pages(first + kStep, end);
         }
         end_group_of_copies();
     }
@@ -211,6 +240,7 @@ private:
     const SplitUnit& unit_;
     const uint16_t* keys_;
     const uint16_t* values_;
+    int page_ = 0; // in lane i: the page of part i of the tile that is copied next
     uint32_t q_[T::kRowTiles][T::kDim / 16][4];
     int seen_[T::kRowTiles][2];
 };
