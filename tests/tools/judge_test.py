@@ -551,7 +551,7 @@ sys.exit(code)
         said = self.judge_ours("put(GOOD); time.sleep(0.02)", "--json", report)
         self.assertEqual((self.verdicts(said), self.marks()), (self.ALL_PASS, self.ONE))
         self.assertEqual(len(re.findall(r"  0\.125 s  limit 5 s ", said)), 3)
-        self.assertIn("\ntimes are the cases' own, in one process, its start-up with the first (--separate: with each)\n",
+        self.assertIn("\none process runs all cases: only the first time includes its start-up (--separate: every time)\n",
                       said)
         document = json.loads(read(report))
         self.assertFalse(document["separate"])
