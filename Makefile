@@ -401,7 +401,7 @@ GPU_KERNEL_NAMES := $(shell sed -n 's/^ *{"\([a-z0-9_]*\)",.*/\1/p' $(GPU_KERNEL
 $(BUILD)/src/commands/engine_choice.cpp.o: $(GPU_KERNEL_LISTS)
 $(BUILD)/src/commands/engine_choice.cpp.o: private FILE_FLAGS += -DHW4_GPU_KERNELS='"$(GPU_KERNEL_NAMES)"'
 
-# The course's cases for hw4 bench --preset course and --shape t28: {"t28", {4, 1, 16384, 64}}.
+# The course's cases for hw4 bench --shape t28: {"t28", {4, 1, 16384, 64}}.
 COURSE_CASES := $(shell awk -F'\t' '/^t[0-9]/ { printf "{\"%s\",{%s,1,%s,%s}},", $$1, $$2, $$3, $$4 }' testcases/cases.tsv)
 $(BUILD)/src/bench/sweep.cpp.o: testcases/cases.tsv
 $(BUILD)/src/bench/sweep.cpp.o: private FILE_FLAGS += -DHW4_COURSE_CASES='$(COURSE_CASES)'

@@ -220,8 +220,8 @@ def summary_lines(results: list[Result], session: Session | None, default_rule: 
     if default_rule:
         lines.append(f"{default_rule} decides about programs from elsewhere (--bytes: the bytes)")
     if session:
-        lines += [*session.troubles, "times are the cases' own, in one process, its start-up with the first (--separate: "
-                                     "with each)"]
+        lines += [*session.troubles, "one process runs all cases: only the first time includes its start-up (--separate: "
+                                     "every time)"]
     programs = by_program(results)
     timed = [result for result in results if result.samples]
     if timed and len(programs) == 1:

@@ -55,7 +55,7 @@ std::string option_topic() {
   --pairs FILE  many cases, one a line: INPUT, blanks, OUTPUT. - is standard input. See hw4 help many
   --device auto|gpu|cpu  where to compute. auto, the default, takes the GPU, or says why it takes the CPU
   --gpus all|N  divide one case over all GPUs here, or over the first N; from two on INPUT and OUTPUT are plain files.
-    CUDA_VISIBLE_DEVICES says which GPUs there are
+    CUDA_VISIBLE_DEVICES selects the GPUs
   --kernel NAME  use this GPU or CPU kernel; default: the best one for the case
   --kernel-file FILE  use a GPU kernel of your own in a shared library, see src/gpu/hw4_kernel.h. Check its results with
     judge --kernel-file
@@ -146,8 +146,8 @@ std::string rank_topic() {
 
 Several processes (ranks) compute one case, to the bytes of one process. Each rank reads, computes and writes a share,
 on the GPU of its place on the machine or on the CPU. INPUT and OUTPUT are plain files, not gzip, that all ranks see;
-without a common file system use --gather for OUTPUT. All ranks need the same arguments. They compare the sizes of
-INPUT and 32 blocks of its numbers, and refuse an INPUT that differs (65).
+without a common file system use --gather for OUTPUT. All ranks need the same arguments. They compare the sizes and
+lengths of INPUT and 32 blocks of its numbers, and refuse an INPUT that differs (65).
 
 Shares have equal cost: heads and rows of queries; in backward key-value heads or, where there are fewer of these than
 ranks, rows of queries for dQ and of keys for dK and dV. Under bf16 and fp16 on the GPU backward divides key-value heads

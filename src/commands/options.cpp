@@ -16,7 +16,7 @@ Copies parse_copies(const std::string& name) {
 // 0: all.
 int parse_gpus(const std::string& text) {
     const auto count = text == "all" ? 0 : whole_number(text, 1, 1024);
-    if (!count) refuse_value("gpus", text, "all, or how many");
+    if (!count) refuse_value("gpus", text, "all or a number");
     return static_cast<int>(*count);
 }
 

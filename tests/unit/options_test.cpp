@@ -56,7 +56,7 @@ TEST_F(CommandLine, Gpus) {
     EXPECT_EQ(parse({"--gpus", "3", "in", "out"}).gpus, 3);
     EXPECT_EQ(parse({"--gpus", "all", "in", "out"}).device, Device::gpu);
     for (const std::string text : {"", "0", "-1", "some", "1025", "0,1"})
-        EXPECT_EQ(failure({"--gpus", text, "in", "out"}), wrong("--gpus '" + text + "': need all, or how many"));
+        EXPECT_EQ(failure({"--gpus", text, "in", "out"}), wrong("--gpus '" + text + "': need all or a number"));
     EXPECT_EQ(failure({"--gpus", "all", "--device", "cpu", "in", "out"}),
               wrong("--gpus is for GPUs, but --device asks for the CPU"));
     EXPECT_EQ(failure({"--gpus", "all", "a", "b", "c", "d"}), wrong("--gpus is for one case"));
