@@ -1,7 +1,6 @@
 // The card as a workbench: launches the kernels of src/gpu, and the naive baseline with cuBLAS's products. Rows are dim
 // apart, as in a tensor: counted memory is that of a tensor of this shape.
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 #include <library_types.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "src/bench/gpu/softmax.h"
 #include "src/bench/naive.h"
 #include "src/bench/workbench.h"
+#include "src/gpu/device/loaded_library.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
 #include "src/gpu/slot_plan.h"
@@ -45,26 +45,15 @@ class Cublas {
 public:
     // Throws Unsupported where cuBLAS is missing.
     Cublas() {
-        // As the loader finds it, or in the toolkit's usual folder.
-        for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so",
-                                 "/usr/local/cuda/lib64/libcublas.so"})
-            if (library_ == nullptr) library_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (library_ == nullptr) throw Unsupported("cuBLAS is not here: libcublas.so cannot be loaded");
+        if (!library_.is_here()) throw Unsupported("cuBLAS is not here: libcublas.so cannot be loaded");
         int (*create)(void** handle) = nullptr;
-        std::string lacking;
-        if (!find(create, "cublasCreate_v2") || !find(destroy_, "cublasDestroy_v2") ||
-            !find(set_stream_, "cublasSetStream_v2") || !find(gemm_, "cublasGemmStridedBatchedEx"))
-            lacking = "the cuBLAS here lacks cublasGemmStridedBatchedEx";
-        else if (const int status = create(&handle_); status != 0)
-            lacking = "cublasCreate returned " + std::to_string(status);
-        if (lacking.empty()) return;
-        ::dlclose(library_);
-        throw Unsupported(lacking);
+        if (!library_.find(create, "cublasCreate_v2") || !library_.find(destroy_, "cublasDestroy_v2") ||
+            !library_.find(set_stream_, "cublasSetStream_v2") || !library_.find(gemm_, "cublasGemmStridedBatchedEx"))
+            throw Unsupported("the cuBLAS here lacks cublasGemmStridedBatchedEx");
+        if (const int status = create(&handle_); status != 0)
+            throw Unsupported("cublasCreate returned " + std::to_string(status));
     }
-    ~Cublas() {
-        destroy_(handle_);
-        ::dlclose(library_);
-    }
+    ~Cublas() { destroy_(handle_); }
     Cublas(const Cublas&) = delete;
     Cublas& operator=(const Cublas&) = delete;
 
@@ -96,17 +85,14 @@ private:
                          long long b_stride, const void* beta, void* c, cudaDataType c_type, int ldc,
                          long long c_stride, int batches, int compute, int algorithm);
 
-    template <class Function>
-    bool find(Function& function, const char* name) const {
-        function = reinterpret_cast<Function>(::dlsym(library_, name));
-        return function != nullptr;
-    }
     static void check(int status, const char* call) {
         if (status != 0)
             throw Error(ExitCode::internal, std::string(call) + " of cuBLAS returned " + std::to_string(status));
     }
 
-    void* library_ = nullptr;
+    // As the loader finds it, or in the toolkit's usual folder.
+    const gpu::LoadedLibrary library_{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so",
+                                      "/usr/local/cuda/lib64/libcublas.so"};
     void* handle_ = nullptr;
     int (*destroy_)(void* handle) = nullptr;
     int (*set_stream_)(void* handle, cudaStream_t stream) = nullptr;
