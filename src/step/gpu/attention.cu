@@ -18,10 +18,11 @@ GpuAttention::Choice& GpuAttention::choose(const Problem& problem) {
     const std::tuple key(problem.operation, problem.batches, problem.heads, problem.queries, problem.dim);
     const auto found = known_.find(key);
     if (found != known_.end()) return found->second;
-    const gpu::Kernel* const kernel = gpu::choose_kernel(problem, device_, kF32);
+    const gpu::Kernel* const kernel = gpu::choose_kernel(problem, device_, contract_);
     if (kernel == nullptr)
-        throw Error(ExitCode::bad_data, "no GPU kernel of f32 takes heads of width " + std::to_string(problem.dim) +
-                                            ", need at most " + std::to_string(gpu::kMostColumns));
+        throw Error(ExitCode::bad_data, "no GPU kernel of " + std::string(contract_.name) + " takes heads of width " +
+                                            std::to_string(problem.dim) + ", need at most " +
+                                            std::to_string(gpu::kMostColumns));
     const gpu::Plan plan = gpu::plan_of(*kernel, problem, device_);
     const size_t bytes = std::max(plan.scratch_bytes, std::min(plan.most_scratch, kMostScratch));
     return known_.emplace(key, Choice{kernel, bytes, plan.scratch_bytes}).first->second;

@@ -1,4 +1,4 @@
-// Attention of a micro-batch by the GPU kernels of contract f32.
+// Attention of a micro-batch by the GPU kernels of a contract.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,8 @@ namespace hw4::step {
 
 class GpuAttention {
 public:
-    GpuAttention(const gpu::Device& device, cudaStream_t stream) : device_(device), stream_(stream) {}
+    GpuAttention(const gpu::Device& device, const Contract& contract, cudaStream_t stream)
+        : device_(device), contract_(contract), stream_(stream) {}
 
     // Throws Error: bad_data where no kernel takes heads of that width, out_of_memory.
     void compute(Workspace& workspace, const Attention& of);
@@ -29,6 +30,7 @@ private:
     Choice& choose(const Problem& problem);
 
     const gpu::Device device_;
+    const Contract& contract_;
     cudaStream_t stream_;
     std::map<std::tuple<const Operation*, int64_t, int64_t, int64_t, int64_t>, Choice> known_;
 };
