@@ -41,9 +41,11 @@ size_t free_bytes_of(const RankGroup& group) {
 class MeasuredStep {
 public:
     MeasuredStep(const StepCell& cell, const RankGroup& group, Ranks& ranks)
-        : settings_(cell.settings()), micro_batch_(step::micro_batch_for(cell.micro_batch, settings_.batch, ranks)),
+        : settings_(cell.settings()),
+          micro_batch_(step::micro_batch_for(cell.micro_batch, settings_.batch, ranks, settings_.is_bf16())),
           phases_alone_(group.device == "gpu" && group.ranks == 1),
-          machine_(group.device == "gpu" ? step::make_gpu(ranks.node_rank()) : step::make_cpu(cell.threads),
+          machine_(group.device == "gpu" ? step::make_gpu(ranks.node_rank(), *cell.contract)
+                                         : step::make_cpu(cell.threads, *cell.contract),
                    free_bytes_of(group)),
           trainer_(machine_, settings_, micro_batch_, step::shard_of(cell.shard, settings_, ranks)),
           together_(trainer_, settings_, ranks, cell.way, cell.shard) {
@@ -61,7 +63,8 @@ public:
     void finish(StepRow& row, const RankGroup& group) {
         if (phases_alone_) step(true);
         std::copy(seconds_.of_operation.begin(), seconds_.of_operation.end(), row.of_operation);
-        row.peak_flops = workbench_of(group)->float_rate() * group.cards;
+        const std::unique_ptr<Workbench> workbench = workbench_of(group);
+        row.peak_flops = (settings_.is_bf16() ? workbench->half_rate() : workbench->float_rate()) * group.cards;
         row.calls = together_.calls();
         for (const step::Parameter& tensor : trainer_.parameters().list) row.parameters += tensor.count();
         row.parameter_bytes = trainer_.parameters().floats * sizeof(float);
@@ -125,6 +128,7 @@ std::string shares_of_operations(const StepRow& row) {
 
 step::Configuration StepCell::settings() const {
     step::Configuration settings;
+    settings.contract = contract;
     settings.model = model->model;
     settings.batch = batch_size;
     settings.context = seq_len;
@@ -182,7 +186,8 @@ StepRow measure_step(const StepCell& cell, const RankGroup& group, Ranks& ranks,
 std::string step_head(const RankGroup& group) {
     return "# " + words_of(group) +
            "; mean and standard deviation in ms\n"
-           "#  model  batch  tokens  warmup         way     MiB  shard     forward        backward       optimizer"
+           "#  model  contract  batch  tokens  warmup         way     MiB  shard     forward        backward       "
+           "optimizer"
            "            step  comm %  tokens/s   GFLOP/s  of peak  peak MiB  status\n";
 }
 
@@ -194,19 +199,20 @@ std::string step_line(const StepRow& row) {
     const auto phase = [&](StepPhase of) { return mean_and_deviation(row.of_phase[static_cast<size_t>(of)]); };
     const size_t bucket = cell.way.bucket_bytes;
     char line[256];
-    std::snprintf(
-        line, sizeof line, "%8s  %5lld  %6lld  %6d  %10s  %6s  %5s  %14s  %14s  %14s  %14s  %6s  %8s  %8s  %7s  %8s  ",
-        cell.model->name, static_cast<long long>(cell.batch_size), static_cast<long long>(cell.seq_len),
-        cell.rules.warmup, several ? name_of(cell.way.kind) : "-",
-        several && bucket > 0 ? with_digits("%.4g", static_cast<double>(bucket) / 1048576).c_str() : "-",
-        cell.shard ? "yes" : "no", ok ? phase(StepPhase::forward).c_str() : "-",
-        ok ? phase(StepPhase::backward).c_str() : "-", ok ? phase(StepPhase::optimizer).c_str() : "-",
-        mean_and_deviation(row.seconds).c_str(),
-        several && ok ? with_digits("%.1f", row.communication_share() * 100).c_str() : "-",
-        number("%.0f", ok ? row.tokens_per_second() : 0).c_str(),
-        number("%.1f", ok ? row.flop_rate() * 1e-9 : 0).c_str(),
-        ok && row.peak_flops > 0 ? with_digits("%.1f %%", row.flop_rate() / row.peak_flops * 100).c_str() : "-",
-        number("%.1f", static_cast<double>(row.peak) / 1048576).c_str());
+    std::snprintf(line, sizeof line,
+                  "%8s  %8s  %5lld  %6lld  %6d  %10s  %6s  %5s  %14s  %14s  %14s  %14s  %6s  %8s  %8s  %7s  %8s  ",
+                  cell.model->name, cell.contract->name, static_cast<long long>(cell.batch_size),
+                  static_cast<long long>(cell.seq_len), cell.rules.warmup, several ? name_of(cell.way.kind) : "-",
+                  several && bucket > 0 ? with_digits("%.4g", static_cast<double>(bucket) / 1048576).c_str() : "-",
+                  cell.shard ? "yes" : "no", ok ? phase(StepPhase::forward).c_str() : "-",
+                  ok ? phase(StepPhase::backward).c_str() : "-", ok ? phase(StepPhase::optimizer).c_str() : "-",
+                  mean_and_deviation(row.seconds).c_str(),
+                  several && ok ? with_digits("%.1f", row.communication_share() * 100).c_str() : "-",
+                  number("%.0f", ok ? row.tokens_per_second() : 0).c_str(),
+                  number("%.1f", ok ? row.flop_rate() * 1e-9 : 0).c_str(),
+                  ok && row.peak_flops > 0 ? with_digits("%.1f %%", row.flop_rate() / row.peak_flops * 100).c_str()
+                                           : "-",
+                  number("%.1f", static_cast<double>(row.peak) / 1048576).c_str());
     if (!ok) return line + (name_of(row.outcome.status) + (": " + row.outcome.reason)) + "\n";
     return line + ("ok: " + (row.kernel.empty() ? row.group.device : row.kernel)) + "\n" + shares_of_operations(row);
 }
@@ -218,6 +224,7 @@ std::string step_json(const StepRow& row) {
     const auto known = [&](const std::string& text) { return ok ? text : "null"; };
     JsonFields fields;
     fields.add("model", json_string(cell.model->name));
+    fields.add("contract", json_string(cell.contract->name));
     fields.add("batch_size", cell.batch_size);
     fields.add("seq_len", cell.seq_len);
     fields.add("micro_batch", cell.micro_batch > 0 ? std::to_string(cell.micro_batch) : "null");

@@ -15,6 +15,7 @@ namespace hw4::bench {
 
 struct StepCell {
     const step::Preset* model = nullptr;
+    const Contract* contract = &kF32;
     step::SyncWay way; // for several ranks
     bool shard = false;
     int64_t batch_size = 4; // sequences over all ranks
@@ -41,7 +42,7 @@ struct StepRow {
     std::vector<double> communicating; // in such calls, including the wait for other ranks
     std::vector<double> of_phase[std::size(kStepPhases)];
     double of_operation[std::size(kStepOperations)] = {}; // on the first rank, in one step
-    double peak_flops = 0;                                // all cards together, per second; 0: unknown
+    double peak_flops = 0;                                // of the contract, all cards, per second; 0: unknown
     // Bytes on the first rank: by purpose, and the peaks up to certain moments.
     size_t parameter_bytes = 0;
     size_t optimizer_bytes = 0;  // m and v

@@ -108,6 +108,8 @@ StepRequest parse_step(int argc, char** argv) {
         argc, argv, request,
         {{"model", kValue, models},
          {"preset", kValue, presets},
+         {"contract", kValue,
+          [&](const char* value) { request.contracts = parse_named("contract", value, step::kStepContracts); }},
          {"ways", kValue, [&](const char* value) { request.ways = parse_named("ways", value, kEveryWay); }},
          {"buckets", kValue, [&](const char* value) { request.buckets = parse_byte_sizes("buckets", value); }},
          list("seq_len", request.seq_lens, 1, 1 << 20),
@@ -142,12 +144,13 @@ std::vector<StepCell> StepRequest::cells(int ranks) const {
     std::vector<StepCell> all;
     for (const step::Preset* const model : models)
         for (const int64_t seq_len : seq_lens.empty() ? std::vector<int64_t>{model->context} : seq_lens)
-            for (const int warmup : warmups)
-                for (const step::SyncWay& way : asked) {
-                    StepCell cell{model, way, shard, batch_size, seq_len, micro_batch, threads, rules};
-                    cell.rules.warmup = warmup;
-                    all.push_back(cell);
-                }
+            for (const Contract* const contract : contracts)
+                for (const int warmup : warmups)
+                    for (const step::SyncWay& way : asked) {
+                        StepCell cell{model, contract, way, shard, batch_size, seq_len, micro_batch, threads, rules};
+                        cell.rules.warmup = warmup;
+                        all.push_back(cell);
+                    }
     return all;
 }
 

@@ -39,6 +39,7 @@ const std::vector<StepPreset>& step_presets();
 // An empty list was not given.
 struct StepRequest : CollectiveRequest {
     std::vector<const step::Preset*> models;
+    std::vector<const Contract*> contracts = {&kF32};
     std::vector<int64_t> seq_lens;
     std::vector<step::SyncWay::Kind> ways; // for several ranks
     std::vector<int64_t> buckets;          // bytes

@@ -160,14 +160,15 @@ std::string step_help() {
        mpirun -np N build/hw4_mpi bench step [options]     make hw4-mpi
 
 )" + laid_out(R"(Times a training step, that of hw4 train: forward, backward, optimizer, and
-what several ranks need to add up their gradients, in the order that gives the bytes of one rank. All in
-float32. A row has mean and standard deviation, tokens/s, GFLOP/s and, on a GPU, their share of what its float32 units
-can do, the peak memory of a rank (the JSON file also has that of a forward pass alone), and the share of the time
+what several ranks need to add up their gradients, in the order that gives the bytes of one rank. A row has
+mean and standard deviation, tokens/s, GFLOP/s and, on a GPU, their share of what its float32 units can do, or under
+bf16 its tensor cores where their rate is known, the peak memory of a rank (the JSON file also has that of a forward pass alone), and the share of the time
 that each operation takes. comm % is the share of a step that is neither forward, backward nor optimizer; it includes
 the time that ranks wait for one another.
 
 )" + choice("--model", step::presets()) +
               R"(  a list, default small. hw4 train --help has their sizes
+  --contract f32|bf16  a list, default f32; hw4 train --help says what they are
   --seq_len N  a list, default the model's context
   --batch_size N  sequences of all ranks together, default 4
   --micro_batch N  sequences that a rank computes at a time, a power of two; default: all of its own

@@ -271,6 +271,20 @@ class StepTest(BenchTest):
                     self.assertEqual(sum(row["bytes"].values()), row["peak_bytes"])
 
 
+    def test_a_row_for_each_contract(self):
+        for device in "cpu", "gpu":
+            done = run("hw4", "bench", "step", "--device", device, "--model", "tiny", "--seq_len", "32", "--contract",
+                       "f32,bf16", "--warmup", "0", "--repeats", "1", "--output", self.json)
+            if device == "gpu" and done.returncode == NO_GPU:
+                self.skipTest(done.stderr)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            exact, half = self.rows()
+            self.assertEqual((exact["contract"], half["contract"]), ("f32", "bf16"))
+            self.assertGreater(half["bytes"]["scratch"], 0)
+            if half["of_peak"]:  # of tensor cores
+                self.assertGreater(exact["of_peak"] / exact["gflop_per_s"], half["of_peak"] / half["gflop_per_s"])
+
+
 class AccumulateTest(BenchTest):
     def test_table_and_file(self):
         done = run("hw4", "bench", "accumulate", "--device", "cpu", "--output", self.json)

@@ -164,6 +164,9 @@ TEST(StepOptions, ModelsContextsWarmUpsAndWays) {
     EXPECT_EQ(cells_of_step({"--preset", "cs336-warmup", "--model", "tiny"}, 1),
               (Words{"tiny 128 0 flat 0", "tiny 128 1 flat 0", "tiny 128 2 flat 0", "tiny 128 5 flat 0"}));
     EXPECT_EQ(cells_of_step({"--preset", "cs336-step"}, 1).size(), 4);
+    const std::vector<StepCell> cells = step_of({"--model", "tiny,small", "--contract", "f32,bf16"}).cells(1);
+    ASSERT_EQ(cells.size(), 4);
+    EXPECT_EQ((std::pair(cells[1].contract, cells[2].contract)), (std::pair(&kBf16, &kF32)));
 }
 
 TEST(StepOptions, AreRefused) {
@@ -173,7 +176,7 @@ TEST(StepOptions, AreRefused) {
               "--model 'gpt': need some of small, medium, large, xl, 2.7B, 71m, tiny; see bench --help");
     EXPECT_EQ(failure_of([&] { step_of(words_in("--repeats 0")); }).message,
               "--repeats '0': need a whole number from 1 to 1000000; see bench --help");
-    for (const char* line : {"--ways none", "--via mpi", "--micro_batch 3", "--preset lab5"})
+    for (const char* line : {"--ways none", "--via mpi", "--micro_batch 3", "--preset lab5", "--contract fixed"})
         EXPECT_EQ(failure_of([&] { step_of(words_in(line)); }).code, ExitCode::usage) << line;
     EXPECT_EQ(step_of({}).device, Device::cpu);
     EXPECT_EQ(step_of({"--device", "gpu"}).device, Device::gpu);

@@ -435,6 +435,9 @@ public:
         return 2 * 1e3 * asked(cudaDevAttrClockRate) * device_.multiprocessors * lanes;
     }
 
+    // 989 TFLOP/s of an H100 or H200 of 132 multiprocessors, at NVIDIA's clock for tensor cores.
+    double half_rate() override { return device_.arch == 90 ? 4096 * 1.83e9 * device_.multiprocessors : 0; }
+
     std::string machine_json() override {
         int driver = 0;
         HW4_CUDA(cudaDriverGetVersion(&driver));
