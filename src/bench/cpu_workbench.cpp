@@ -27,7 +27,6 @@ public:
           }) {}
     void* get() const { return memory_.get(); }
     unsigned char* bytes() const { return static_cast<unsigned char*>(memory_.get()); }
-    float* floats() const { return static_cast<float*>(memory_.get()); }
     size_t size() const { return size_; }
 
 private:
@@ -144,53 +143,46 @@ private:
 class NaiveSubject : public Subject {
 public:
     NaiveSubject(Pass pass, const CaseData& data, int threads, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), in_(operands_of(data, memory)), o_(memory, o_bytes(), purpose::kO),
+        : pass_(pass), problem_(data.problem), naive_(cpu_naive(threads)), in_(operands_of(data, memory)),
+          o_(memory, problem_.of_operation(kForward).stored_output_bytes(), purpose::kO),
           weights_(memory, naive_scores(problem_) * sizeof(float), purpose::kScores) {
         kernel = "naive";
-        operands_.problem = problem_;
-        operands_.threads = threads;
-        operands_.crew = &crew_;
-        operands_.q = input(0);
-        operands_.k = input(1);
-        operands_.v = input(2);
-        operands_.weights = weights_.floats();
-        operands_.o = operand_at(problem_.of_operation(kForward), kForward.outputs, 0, o_.floats(), row());
+        forward_.problem = problem_.of_operation(kForward);
+        const List<Operand>& inputs = problem_.operation->inputs;
+        const auto row = static_cast<size_t>(problem_.dim);
+        for (size_t i = 0; i < inputs.size(); ++i) forward_.in[i] = tensor_at(problem_, inputs, i, in_.get(), row);
+        backward_ = forward_;
+        backward_.problem = problem_;
+        forward_.out[0] = tensor_at(forward_.problem, kForward.outputs, 0, o_.get(), row);
         if (pass == Pass::forward) return;
         before_backward_bytes = memory.in_use();
         gradients_ = Memory(memory, naive_scores(problem_) * sizeof(float), purpose::kScoreGradients);
         out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
-        operands_.d_o = input(3);
-        operands_.gradients = gradients_.floats();
-        Matrix<float>* const gradients[] = {&operands_.dq, &operands_.dk, &operands_.dv};
         for (size_t i = 0; i < kBackward.outputs.size(); ++i)
-            *gradients[i] = operand_at(problem_, kBackward.outputs, i, out_.floats(), row());
-        if (pass == Pass::backward) naive_forward(operands_);
+            backward_.out[i] = tensor_at(problem_, kBackward.outputs, i, out_.get(), row);
+        if (pass == Pass::backward) compute(forward_);
     }
 
     void run() override {
-        if (pass_ != Pass::backward) naive_forward(operands_);
-        if (pass_ != Pass::forward) naive_backward(operands_);
+        if (pass_ != Pass::backward) compute(forward_);
+        if (pass_ != Pass::forward) compute(backward_);
     }
 
     UntouchedVector<float> output() override { return output_in(pass_ == Pass::forward ? o_ : out_, problem_); }
 
 private:
-    size_t row() const { return static_cast<size_t>(problem_.dim); }
-    size_t o_bytes() const { return problem_.of_operation(kForward).stored_output_bytes(); }
-    Matrix<const float> input(size_t index) const {
-        const float* const in = in_.floats();
-        return operand_at(problem_, problem_.operation->inputs, index, in, row());
-    }
+    void compute(const step::Attention& of) const { naive_->compute(of, weights_.get(), gradients_.get()); }
 
     Pass pass_;
     Problem problem_;
-    Crew crew_; // for all runs
+    std::unique_ptr<NaiveAttention> naive_;
+    step::Attention forward_;
+    step::Attention backward_;
     Memory in_;
     Memory o_;
     Memory weights_;
     Memory gradients_;
     Memory out_;
-    NaiveOperands operands_;
 };
 
 // The memory that the system could give without swapping; the largest number where it does not report it.

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <string>
+
+#include "src/base/parallel.h"
+#include "src/bench/workbench.h"
 
 namespace hw4::bench {
 namespace {
@@ -28,28 +32,20 @@ void add_times(float* to, float factor, const float* from, int64_t count) {
 
 float scale_of(const Problem& problem) { return 1.0f / std::sqrt(static_cast<float>(problem.dim)); }
 
-// Calls take(unit, first, end) for all blocks of `rows` rows in every unit, on all threads.
-template <class Take>
-void for_blocks(const NaiveOperands& operands, int64_t rows, const Take& take) {
-    const int64_t blocks = (rows + kBlock - 1) / kBlock;
-    std::atomic<int64_t> next{0};
-    on_threads(operands.crew, operands.threads, [&] {
-        for (int64_t task = 0; (task = next.fetch_add(1)) < operands.problem.units() * blocks;) {
-            const int64_t first = task % blocks * kBlock;
-            take(task / blocks, first, std::min(first + kBlock, rows));
-        }
-    });
+// A head's rows.
+struct Rows {
+    float* first;
+    int64_t step;
+
+    float* operator[](int64_t row) const { return first + row * step; }
+};
+
+Rows rows_of(const Problem& problem, const Tensor& tensor, int64_t unit) {
+    return {static_cast<float*>(tensor.at(unit / problem.heads, unit % problem.heads)), tensor.row};
 }
 
-// The unit's matrix; index it by [row].
-template <class T>
-T* unit_of(const NaiveOperands& operands, const Matrix<T>& matrix, int64_t unit) {
-    return matrix.of(unit / operands.problem.heads, unit % operands.problem.heads);
-}
-
-float* scores_of(const NaiveOperands& operands, float* scores, int64_t unit, int64_t row) {
-    const Problem& problem = operands.problem;
-    return scores + (unit * problem.queries + row) * problem.keys;
+Rows scores_of(const Problem& problem, void* scores, int64_t unit) {
+    return {static_cast<float*>(scores) + unit * problem.queries * problem.keys, problem.keys};
 }
 
 // Softmax of the first `seen` scores; the rest becomes 0.
@@ -62,65 +58,106 @@ void softmax(float* scores, int64_t seen, int64_t keys) {
     for (int64_t key = 0; key < seen; ++key) scores[key] /= sum;
 }
 
+class CpuNaive : public NaiveAttention {
+public:
+    explicit CpuNaive(int threads) : threads_(threads) {}
+
+    void compute(const step::Attention& of, void* weights, void* gradients, void*) override {
+        if (of.in[0].element != Element::float32)
+            throw Unsupported("naive on the CPU takes float32, not " + std::string(name_of(of.in[0].element)));
+        if (!of.is_backward()) return forward(of, weights);
+        backward_of_queries(of, weights, gradients);
+        backward_of_keys(of, weights, gradients);
+    }
+
+private:
+    // Calls take(unit, first, end) for all blocks of `rows` rows in every unit, on all threads.
+    template <class Take>
+    void for_blocks(const Problem& problem, int64_t rows, const Take& take) {
+        const int64_t blocks = (rows + kBlock - 1) / kBlock;
+        std::atomic<int64_t> next{0};
+        on_threads(&crew_, threads_, [&] {
+            for (int64_t task = 0; (task = next.fetch_add(1)) < problem.units() * blocks;) {
+                const int64_t first = task % blocks * kBlock;
+                take(task / blocks, first, std::min(first + kBlock, rows));
+            }
+        });
+    }
+
+    void forward(const step::Attention& of, void* all_weights) {
+        const Problem& problem = of.problem;
+        const int64_t dim = problem.dim;
+        const float scale = scale_of(problem);
+        for_blocks(problem, problem.queries, [&](int64_t unit, int64_t first, int64_t end) {
+            const Rows q = rows_of(problem, of.in[0], unit);
+            const Rows k = rows_of(problem, of.in[1], unit);
+            const Rows v = rows_of(problem, of.in[2], unit);
+            const Rows o = rows_of(problem, of.out[0], unit);
+            const Rows of_unit = scores_of(problem, all_weights, unit);
+            for (int64_t row = first; row < end; ++row) {
+                const int64_t seen = visible_keys(problem.mask, problem.queries, problem.keys, row);
+                float* const weights = of_unit[row];
+                for (int64_t key = 0; key < seen; ++key) weights[key] = scale * dot(q[row], k[key], dim);
+                softmax(weights, seen, problem.keys);
+                std::fill_n(o[row], dim, 0.0f);
+                for (int64_t key = 0; key < seen; ++key) add_times(o[row], weights[key], v[key], dim);
+            }
+        });
+    }
+
+    void backward_of_queries(const step::Attention& of, void* all_weights, void* all_gradients) {
+        const Problem& problem = of.problem;
+        const int64_t dim = problem.dim;
+        const float scale = scale_of(problem);
+        for_blocks(problem, problem.queries, [&](int64_t unit, int64_t first, int64_t end) {
+            const Rows k = rows_of(problem, of.in[1], unit);
+            const Rows v = rows_of(problem, of.in[2], unit);
+            const Rows d_o = rows_of(problem, of.in[3], unit);
+            const Rows dq = rows_of(problem, of.out[0], unit);
+            for (int64_t row = first; row < end; ++row) {
+                const float* const weights = scores_of(problem, all_weights, unit)[row];
+                float* const gradients = scores_of(problem, all_gradients, unit)[row];
+                for (int64_t key = 0; key < problem.keys; ++key) gradients[key] = dot(d_o[row], v[key], dim);
+                const float together = dot(weights, gradients, problem.keys);
+                std::fill_n(dq[row], dim, 0.0f);
+                for (int64_t key = 0; key < problem.keys; ++key) {
+                    gradients[key] = weights[key] * (gradients[key] - together);
+                    add_times(dq[row], scale * gradients[key], k[key], dim);
+                }
+            }
+        });
+    }
+
+    void backward_of_keys(const step::Attention& of, void* all_weights, void* all_gradients) {
+        const Problem& problem = of.problem;
+        const int64_t dim = problem.dim;
+        const float scale = scale_of(problem);
+        for_blocks(problem, problem.keys, [&](int64_t unit, int64_t first, int64_t end) {
+            const Rows q = rows_of(problem, of.in[0], unit);
+            const Rows d_o = rows_of(problem, of.in[3], unit);
+            const Rows dk = rows_of(problem, of.out[1], unit);
+            const Rows dv = rows_of(problem, of.out[2], unit);
+            for (int64_t key = first; key < end; ++key) {
+                std::fill_n(dk[key], dim, 0.0f);
+                std::fill_n(dv[key], dim, 0.0f);
+            }
+            for (int64_t row = 0; row < problem.queries; ++row) {
+                const float* const weights = scores_of(problem, all_weights, unit)[row];
+                const float* const gradients = scores_of(problem, all_gradients, unit)[row];
+                for (int64_t key = first; key < end; ++key) {
+                    add_times(dk[key], scale * gradients[key], q[row], dim);
+                    add_times(dv[key], weights[key], d_o[row], dim);
+                }
+            }
+        });
+    }
+
+    const int threads_;
+    Crew crew_; // for all calls
+};
+
 } // namespace
 
-void naive_forward(const NaiveOperands& operands) {
-    const Problem& problem = operands.problem;
-    const int64_t dim = problem.dim;
-    const float scale = scale_of(problem);
-    for_blocks(operands, problem.queries, [&](int64_t unit, int64_t first, int64_t end) {
-        const float* const q = unit_of(operands, operands.q, unit);
-        const float* const k = unit_of(operands, operands.k, unit);
-        const float* const v = unit_of(operands, operands.v, unit);
-        float* const o = unit_of(operands, operands.o, unit);
-        for (int64_t row = first; row < end; ++row) {
-            const int64_t seen = visible_keys(problem.mask, problem.queries, problem.keys, row);
-            float* const weights = scores_of(operands, operands.weights, unit, row);
-            for (int64_t key = 0; key < seen; ++key) weights[key] = scale * dot(q + row * dim, k + key * dim, dim);
-            softmax(weights, seen, problem.keys);
-            std::fill_n(o + row * dim, dim, 0.0f);
-            for (int64_t key = 0; key < seen; ++key) add_times(o + row * dim, weights[key], v + key * dim, dim);
-        }
-    });
-}
-
-void naive_backward(const NaiveOperands& operands) {
-    const Problem& problem = operands.problem;
-    const int64_t dim = problem.dim;
-    const float scale = scale_of(problem);
-    for_blocks(operands, problem.queries, [&](int64_t unit, int64_t first, int64_t end) {
-        const float* const k = unit_of(operands, operands.k, unit);
-        const float* const v = unit_of(operands, operands.v, unit);
-        const float* const d_o = unit_of(operands, operands.d_o, unit);
-        float* const dq = unit_of(operands, operands.dq, unit);
-        for (int64_t row = first; row < end; ++row) {
-            const float* const weights = scores_of(operands, operands.weights, unit, row);
-            float* const gradients = scores_of(operands, operands.gradients, unit, row);
-            for (int64_t key = 0; key < problem.keys; ++key) gradients[key] = dot(d_o + row * dim, v + key * dim, dim);
-            const float together = dot(weights, gradients, problem.keys);
-            std::fill_n(dq + row * dim, dim, 0.0f);
-            for (int64_t key = 0; key < problem.keys; ++key) {
-                gradients[key] = weights[key] * (gradients[key] - together);
-                add_times(dq + row * dim, scale * gradients[key], k + key * dim, dim);
-            }
-        }
-    });
-    for_blocks(operands, problem.keys, [&](int64_t unit, int64_t first, int64_t end) {
-        const float* const q = unit_of(operands, operands.q, unit);
-        const float* const d_o = unit_of(operands, operands.d_o, unit);
-        float* const dk = unit_of(operands, operands.dk, unit);
-        float* const dv = unit_of(operands, operands.dv, unit);
-        std::fill(dk + first * dim, dk + end * dim, 0.0f);
-        std::fill(dv + first * dim, dv + end * dim, 0.0f);
-        for (int64_t row = 0; row < problem.queries; ++row) {
-            const float* const weights = scores_of(operands, operands.weights, unit, row);
-            const float* const gradients = scores_of(operands, operands.gradients, unit, row);
-            for (int64_t key = first; key < end; ++key) {
-                add_times(dk + key * dim, scale * gradients[key], q + row * dim, dim);
-                add_times(dv + key * dim, weights[key], d_o + row * dim, dim);
-            }
-        }
-    });
-}
+std::unique_ptr<NaiveAttention> cpu_naive(int threads) { return std::make_unique<CpuNaive>(threads); }
 
 } // namespace hw4::bench

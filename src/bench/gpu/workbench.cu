@@ -1,13 +1,10 @@
-// The card as a workbench: launches the kernels of src/gpu, and the naive baseline with cuBLAS's products. Rows are dim
-// apart, as in a tensor: counted memory is that of a tensor of this shape.
+// The card as a workbench: launches the kernels of src/gpu, and the naive baseline. Rows are dim apart, as in a tensor:
+// counted memory is that of a tensor of this shape.
 #include <cuda_runtime.h>
-#include <dlfcn.h>
-#include <library_types.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +12,6 @@
 #include "src/base/json.h"
 #include "src/base/parallel.h"
 #include "src/base/untouched_vector.h"
-#include "src/bench/gpu/softmax.h"
 #include "src/bench/naive.h"
 #include "src/bench/workbench.h"
 #include "src/gpu/device/memory.h"
@@ -25,93 +21,6 @@
 namespace hw4::bench {
 namespace gpu_side {
 namespace {
-
-// ---- cuBLAS, loaded only for a naive cell; hw4 does not link it
-
-// C = factor * op(A) op(B) for each of `count` row-major matrices, which follow each other: C is rows x columns, op(A)
-// rows x inner. Products of 16-bit numbers are added up in float32.
-struct Product {
-    int64_t rows, columns, inner;
-    const void* a;
-    bool a_transposed; // A is inner x rows
-    const void* b;
-    bool b_transposed; // B is columns x inner
-    void* c;
-    float factor;
-    int64_t count;
-};
-
-class Cublas {
-public:
-    // Throws Unsupported where cuBLAS is missing.
-    Cublas() {
-        // As the loader finds it, or in the toolkit's usual folder.
-        for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so",
-                                 "/usr/local/cuda/lib64/libcublas.so"})
-            if (library_ == nullptr) library_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (library_ == nullptr) throw Unsupported("cuBLAS is not here: libcublas.so cannot be loaded");
-        int (*create)(void** handle) = nullptr;
-        std::string lacking;
-        if (!find(create, "cublasCreate_v2") || !find(destroy_, "cublasDestroy_v2") ||
-            !find(set_stream_, "cublasSetStream_v2") || !find(gemm_, "cublasGemmStridedBatchedEx"))
-            lacking = "the cuBLAS here lacks cublasGemmStridedBatchedEx";
-        else if (const int status = create(&handle_); status != 0)
-            lacking = "cublasCreate returned " + std::to_string(status);
-        if (lacking.empty()) return;
-        ::dlclose(library_);
-        throw Unsupported(lacking);
-    }
-    ~Cublas() {
-        destroy_(handle_);
-        ::dlclose(library_);
-    }
-    Cublas(const Cublas&) = delete;
-    Cublas& operator=(const Cublas&) = delete;
-
-    // cuBLAS takes column-major matrices: multiply the transposed matrices for the transposed product.
-    void multiply(const Product& product, Element element, cudaStream_t stream) const {
-        check(set_stream_(handle_, stream), "cublasSetStream");
-        const cudaDataType type = element == Element::float32 ? CUDA_R_32F
-                                  : element == Element::fp16  ? CUDA_R_16F
-                                                              : CUDA_R_16BF;
-        const float none = 0;
-        const auto whole = [](int64_t number) { return static_cast<int>(number); };
-        check(gemm_(handle_, product.b_transposed ? kTransposed : kPlain, product.a_transposed ? kTransposed : kPlain,
-                    whole(product.columns), whole(product.rows), whole(product.inner), &product.factor, product.b, type,
-                    whole(product.b_transposed ? product.inner : product.columns), product.inner * product.columns,
-                    product.a, type, whole(product.a_transposed ? product.rows : product.inner),
-                    product.rows * product.inner, &none, product.c, type, whole(product.columns),
-                    product.rows * product.columns, whole(product.count), kInFloat32, kAnyAlgorithm),
-              "cublasGemmStridedBatchedEx");
-    }
-
-private:
-    // Constants from cublas_api.h, which a machine that builds hw4 need not have.
-    static constexpr int kPlain = 0;
-    static constexpr int kTransposed = 1;
-    static constexpr int kInFloat32 = 68; // CUBLAS_COMPUTE_32F
-    static constexpr int kAnyAlgorithm = -1;
-    using Gemm = int (*)(void* handle, int op_a, int op_b, int m, int n, int k, const void* alpha, const void* a,
-                         cudaDataType a_type, int lda, long long a_stride, const void* b, cudaDataType b_type, int ldb,
-                         long long b_stride, const void* beta, void* c, cudaDataType c_type, int ldc,
-                         long long c_stride, int batches, int compute, int algorithm);
-
-    template <class Function>
-    bool find(Function& function, const char* name) const {
-        function = reinterpret_cast<Function>(::dlsym(library_, name));
-        return function != nullptr;
-    }
-    static void check(int status, const char* call) {
-        if (status != 0)
-            throw Error(ExitCode::internal, std::string(call) + " of cuBLAS returned " + std::to_string(status));
-    }
-
-    void* library_ = nullptr;
-    void* handle_ = nullptr;
-    int (*destroy_)(void* handle) = nullptr;
-    int (*set_stream_)(void* handle, cudaStream_t stream) = nullptr;
-    Gemm gemm_ = nullptr;
-};
 
 // ---- The card
 
@@ -296,24 +205,33 @@ private:
 // over all batches, so that one call multiplies all of them.
 class NaiveSubject : public Subject {
 public:
-    NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, const Cublas& cublas, cudaStream_t stream,
+    NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, NaiveAttention& naive, cudaStream_t stream,
                  MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream) {
+        : pass_(pass), problem_(data.problem), element_(cell.element), naive_(naive), stream_(stream) {
         kernel = "naive";
-        for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) in_[i] = uploaded(data, i, memory);
+        forward_.problem = problem_.of_operation(kForward);
+        for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) {
+            in_[i] = uploaded(data, i, memory);
+            forward_.in[i] = tensor(in_[i]);
+        }
+        backward_ = forward_;
+        backward_.problem = problem_;
         o_ = Memory(memory, tensor_bytes(), purpose::kO);
+        forward_.out[0] = tensor(o_);
         weights_ = Memory(memory, naive_scores(problem_) * bytes_of(element_), purpose::kScores);
         if (pass == Pass::forward) return;
         before_backward_bytes = memory.in_use();
         gradients_ = Memory(memory, naive_scores(problem_) * bytes_of(element_), purpose::kScoreGradients);
-        for (size_t i = 0; i < kBackward.outputs.size(); ++i)
+        for (size_t i = 0; i < kBackward.outputs.size(); ++i) {
             out_[i] = Memory(memory, tensor_bytes(), kBackward.outputs[i].name);
-        if (pass == Pass::backward) forward();
+            backward_.out[i] = tensor(out_[i]);
+        }
+        if (pass == Pass::backward) compute(forward_);
     }
 
     void run() override {
-        if (pass_ != Pass::backward) forward();
-        if (pass_ != Pass::forward) backward();
+        if (pass_ != Pass::backward) compute(forward_);
+        if (pass_ != Pass::forward) compute(backward_);
     }
 
     UntouchedVector<float> output() override {
@@ -330,6 +248,10 @@ private:
         return static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * batch_values() * bytes_of(element_);
     }
     size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
+    Tensor tensor(const Memory& memory) const {
+        return {memory.get(), element_, static_cast<int64_t>(batch_values()), problem_.queries * problem_.dim,
+                problem_.dim};
+    }
 
     Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) {
         Memory tensor(memory, tensor_bytes(), problem_.operation->inputs[operand].name);
@@ -348,43 +270,15 @@ private:
         }
     }
 
-    Scores shape() const {
-        return {element_, problem_.units() * problem_.queries, problem_.queries, problem_.keys, problem_.mask};
-    }
-    float scale() const { return 1.0f / std::sqrt(static_cast<float>(problem_.dim)); }
-
-    // X Y^T of two tensors: a score for each pair of rows.
-    void pairs(const Memory& x, const Memory& y, const Memory& to, float factor) const {
-        cublas_.multiply({problem_.queries, problem_.keys, problem_.dim, x.get(), false, y.get(), true, to.get(),
-                          factor, problem_.units()},
-                         element_, stream_);
-    }
-    // S Y, or S^T Y, for scores and a tensor.
-    void rows(const Memory& scores, bool transposed, const Memory& y, const Memory& to, float factor) const {
-        cublas_.multiply({problem_.queries, problem_.dim, problem_.keys, scores.get(), transposed, y.get(), false,
-                          to.get(), factor, problem_.units()},
-                         element_, stream_);
-    }
-
-    void forward() const {
-        pairs(in_[0], in_[1], weights_, scale());
-        launch_softmax(shape(), weights_.get(), stream_);
-        rows(weights_, false, in_[2], o_, 1);
-    }
-
-    void backward() const {
-        rows(weights_, true, in_[3], out_[2], 1); // dV = P^T dO
-        pairs(in_[3], in_[2], gradients_, 1);     // dP = dO V^T
-        launch_softmax_gradient(shape(), weights_.get(), gradients_.get(), stream_);
-        rows(gradients_, false, in_[1], out_[0], scale()); // dQ = dS K
-        rows(gradients_, true, in_[0], out_[1], scale());  // dK = dS^T Q
-    }
+    void compute(const step::Attention& of) const { naive_.compute(of, weights_.get(), gradients_.get(), stream_); }
 
     Pass pass_;
     Problem problem_;
     Element element_;
-    const Cublas& cublas_;
+    NaiveAttention& naive_;
     cudaStream_t stream_;
+    step::Attention forward_;
+    step::Attention backward_;
     Memory in_[kMostInputs];
     Memory o_;
     Memory weights_;
@@ -402,8 +296,8 @@ public:
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
         static_cast<void>(cudaGetLastError()); // from a failed cell: its row has reported it
         if (cell.impl == "naive") {
-            if (!cublas_) cublas_.emplace();
-            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
+            if (naive_ == nullptr) naive_ = gpu_naive();
+            return std::make_unique<NaiveSubject>(cell, pass, data, *naive_, stream_.get(), memory);
         }
         const Contract& contract = *find_contract(cell.impl);
         if (contract.element != Element::float32 && cell.element != contract.element)
@@ -478,7 +372,7 @@ private:
     gpu::Stream stream_;
     gpu::Event start_ = gpu::make_event();
     gpu::Event stop_ = gpu::make_event();
-    std::optional<Cublas> cublas_; // once it was asked for, as what follows
+    std::unique_ptr<NaiveAttention> naive_; // once it was asked for, as what follows
     gpu::Scratch flushed_;
     size_t flushed_bytes_ = 0;
 };
