@@ -228,6 +228,10 @@ public:
         marked_ = 0;
         return seconds;
     }
+    void* stream() override {
+        settle();
+        return stream_.get();
+    }
 
 private:
     // The gradient of weights that is computed in beside_.
