@@ -22,8 +22,8 @@ class MeasuredMachine : public step::Machine {
 public:
     // The machine has `most` bytes. Allocating more throws OutOfMemory. `naive`: computes attention; null: the machine
     // does. It keeps the weights of every layer from forward to backward, as PyTorch's autograd does.
-    MeasuredMachine(std::unique_ptr<step::Machine> machine, size_t most, std::unique_ptr<NaiveAttention> naive,
-                    int64_t context)
+    MeasuredMachine(std::unique_ptr<step::Machine> machine, size_t most,
+                    std::unique_ptr<NaiveAttention> naive = nullptr, int64_t context = 0)
         : machine_(std::move(machine)), memory_(most), naive_(std::move(naive)), context_(context) {}
 
     // A mark around each operation costs a GPU about one percent of its time; without these marks only phases have
