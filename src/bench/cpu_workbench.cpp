@@ -1,13 +1,14 @@
 // The processor as a workbench: launches the kernels of src/cpu, and the naive baseline.
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <limits>
 
 #include "src/base/error.h"
 #include "src/base/json.h"
 #include "src/base/parallel.h"
-#include "src/bench/naive.h"
+#include "src/bench/naive_subject.h"
 #include "src/bench/workbench.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/kernels.h"
@@ -140,51 +141,6 @@ private:
     cpu::Launch backward_;
 };
 
-class NaiveSubject : public Subject {
-public:
-    NaiveSubject(Pass pass, const CaseData& data, int threads, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), naive_(cpu_naive(threads)), in_(operands_of(data, memory)),
-          o_(memory, problem_.of_operation(kForward).stored_output_bytes(), purpose::kO),
-          weights_(memory, naive_scores(problem_) * sizeof(float), purpose::kScores) {
-        kernel = "naive";
-        forward_.problem = problem_.of_operation(kForward);
-        const List<Operand>& inputs = problem_.operation->inputs;
-        const auto row = static_cast<size_t>(problem_.dim);
-        for (size_t i = 0; i < inputs.size(); ++i) forward_.in[i] = tensor_at(problem_, inputs, i, in_.get(), row);
-        backward_ = forward_;
-        backward_.problem = problem_;
-        forward_.out[0] = tensor_at(forward_.problem, kForward.outputs, 0, o_.get(), row);
-        if (pass == Pass::forward) return;
-        before_backward_bytes = memory.in_use();
-        gradients_ = Memory(memory, naive_scores(problem_) * sizeof(float), purpose::kScoreGradients);
-        out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
-        for (size_t i = 0; i < kBackward.outputs.size(); ++i)
-            backward_.out[i] = tensor_at(problem_, kBackward.outputs, i, out_.get(), row);
-        if (pass == Pass::backward) compute(forward_);
-    }
-
-    void run() override {
-        if (pass_ != Pass::backward) compute(forward_);
-        if (pass_ != Pass::forward) compute(backward_);
-    }
-
-    UntouchedVector<float> output() override { return output_in(pass_ == Pass::forward ? o_ : out_, problem_); }
-
-private:
-    void compute(const step::Attention& of) const { naive_->compute(of, weights_.get(), gradients_.get()); }
-
-    Pass pass_;
-    Problem problem_;
-    std::unique_ptr<NaiveAttention> naive_;
-    step::Attention forward_;
-    step::Attention backward_;
-    Memory in_;
-    Memory o_;
-    Memory weights_;
-    Memory gradients_;
-    Memory out_;
-};
-
 // The memory that the system could give without swapping; the largest number where it does not report it.
 size_t available_bytes() {
     std::ifstream information("/proc/meminfo");
@@ -213,14 +169,19 @@ std::string processor_name() {
 
 class CpuWorkbench : public Workbench {
 public:
-    explicit CpuWorkbench(int threads) : threads_(threads > 0 ? threads : available_processors()) {}
+    explicit CpuWorkbench(int threads)
+        : threads_(threads > 0 ? threads : available_processors()), naive_(cpu_naive(threads_)) {}
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
         const Contract* const contract = cell.impl == "naive" ? nullptr : find_contract(cell.impl);
         const Element taken = contract == nullptr ? Element::float32 : contract->element;
         if (cell.element != taken)
             throw Unsupported(cell.impl + " on the CPU takes " + name_of(taken) + ", not " + name_of(cell.element));
-        if (contract == nullptr) return std::make_unique<NaiveSubject>(pass, data, threads_, memory);
+        if (contract == nullptr)
+            return std::make_unique<NaiveSubject<Memory>>(
+                pass, data, *naive_, nullptr, memory,
+                [](const float* from, size_t count, void* to) { std::memcpy(to, from, count * sizeof(float)); },
+                [](const void* from, float* to, size_t count) { std::memcpy(to, from, count * sizeof(float)); });
         return std::make_unique<KernelSubject>(cell, pass, data, *contract, threads_, memory);
     }
 
@@ -250,6 +211,7 @@ public:
 
 private:
     int threads_;
+    std::unique_ptr<NaiveAttention> naive_;
     std::vector<unsigned char> flushed_;
     unsigned char flushes_ = 0;
 };

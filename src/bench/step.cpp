@@ -169,12 +169,6 @@ std::string more_lines(const StepRow& row) {
     return text + "\n";
 }
 
-double seconds_of(const StepRow& row, StepOperation operation) {
-    double seconds = 0;
-    for (const auto& phase : row.operations.of_operation) seconds += phase[static_cast<size_t>(operation)].seconds;
-    return seconds;
-}
-
 } // namespace
 
 step::Configuration StepCell::settings() const {
@@ -311,10 +305,6 @@ std::string step_json(const StepRow& row) {
     fields.add("flop", json_number(flops_of(cell)));
     fields.add("gflop_per_s", known(json_number(ok ? row.flop_rate() * 1e-9 : 0)));
     fields.add("of_peak", ok && row.peak_flops > 0 ? json_number(row.flop_rate() / row.peak_flops) : "null");
-    JsonFields operations;
-    for (const StepOperation operation : kStepOperations)
-        operations.add(name_of(operation), known(json_number(seconds_of(row, operation))));
-    fields.add_nested("operations", operations.text());
     JsonFields bytes;
     const size_t others = row.parameter_bytes + row.optimizer_bytes + row.activation_bytes + row.scratch_bytes;
     bytes.add("parameters", known(std::to_string(row.parameter_bytes)));

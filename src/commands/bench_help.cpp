@@ -178,8 +178,7 @@ it, in the order of hw4's operations, and hw4's own scratch memory. Forward alon
   --micro_batch N  sequences that a rank computes at a time, a power of two; default: all of its own
   --attention ours|naive  a list, default ours. naive has all scores in memory and keeps the weights of every layer for
     backward, in float32, on a GPU by cuBLAS; parameters have other bytes then
-)" + choice("--preset", step_presets()) +
-              R"(  options (below), which other options replace: --preset cs336-step --model small
+  --preset NAME  options for a table of the course (below), which other options replace
   --ways naive|flat|bucketed|overlapped  with several ranks, a list: one call a tensor; one call; one call a bucket of
     neighbouring tensors; the same while backward goes on. Default: all
   --buckets BYTES  sizes of buckets, a list, default 1m..1g*10

@@ -12,7 +12,7 @@
 #include "src/base/json.h"
 #include "src/base/parallel.h"
 #include "src/base/untouched_vector.h"
-#include "src/bench/naive.h"
+#include "src/bench/naive_subject.h"
 #include "src/bench/workbench.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
@@ -201,91 +201,6 @@ private:
     gpu::Launch backward_;
 };
 
-// Keeps all scores in memory. Every operand is a separate tensor, [batch][head][row][column], with contiguous heads
-// over all batches, so that one call multiplies all of them.
-class NaiveSubject : public Subject {
-public:
-    NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, NaiveAttention& naive, cudaStream_t stream,
-                 MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), element_(cell.element), naive_(naive), stream_(stream) {
-        kernel = "naive";
-        forward_.problem = problem_.of_operation(kForward);
-        for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) {
-            in_[i] = uploaded(data, i, memory);
-            forward_.in[i] = tensor(in_[i]);
-        }
-        backward_ = forward_;
-        backward_.problem = problem_;
-        o_ = Memory(memory, tensor_bytes(), purpose::kO);
-        forward_.out[0] = tensor(o_);
-        weights_ = Memory(memory, naive_scores(problem_) * bytes_of(element_), purpose::kScores);
-        if (pass == Pass::forward) return;
-        before_backward_bytes = memory.in_use();
-        gradients_ = Memory(memory, naive_scores(problem_) * bytes_of(element_), purpose::kScoreGradients);
-        for (size_t i = 0; i < kBackward.outputs.size(); ++i) {
-            out_[i] = Memory(memory, tensor_bytes(), kBackward.outputs[i].name);
-            backward_.out[i] = tensor(out_[i]);
-        }
-        if (pass == Pass::backward) compute(forward_);
-    }
-
-    void run() override {
-        if (pass_ != Pass::backward) compute(forward_);
-        if (pass_ != Pass::forward) compute(backward_);
-    }
-
-    UntouchedVector<float> output() override {
-        UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
-        for (size_t i = 0; i < problem_.operation->outputs.size(); ++i)
-            download(pass_ == Pass::forward ? o_ : out_[i], i, values);
-        return values;
-    }
-
-private:
-    // Numbers in a batch of an operand; all have as many rows.
-    size_t batch_values() const { return problem_.floats_in(problem_.heads * problem_.queries); }
-    void* batch_of(const Memory& tensor, int64_t batch) const {
-        return static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * batch_values() * bytes_of(element_);
-    }
-    size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
-    Tensor tensor(const Memory& memory) const {
-        return {memory.get(), element_, static_cast<int64_t>(batch_values()), problem_.queries * problem_.dim,
-                problem_.dim};
-    }
-
-    Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) {
-        Memory tensor(memory, tensor_bytes(), problem_.operation->inputs[operand].name);
-        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
-            const size_t place =
-                static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
-            put(data.values.data() + place, batch_values(), element_, batch_of(tensor, batch), stream_);
-        }
-        return tensor;
-    }
-
-    void download(const Memory& tensor, size_t operand, UntouchedVector<float>& values) {
-        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
-            const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
-            take(batch_of(tensor, batch), element_, values.data() + place, batch_values(), stream_);
-        }
-    }
-
-    void compute(const step::Attention& of) const { naive_.compute(of, weights_.get(), gradients_.get(), stream_); }
-
-    Pass pass_;
-    Problem problem_;
-    Element element_;
-    NaiveAttention& naive_;
-    cudaStream_t stream_;
-    step::Attention forward_;
-    step::Attention backward_;
-    Memory in_[kMostInputs];
-    Memory o_;
-    Memory weights_;
-    Memory gradients_;
-    Memory out_[kMostOutputs];
-};
-
 class GpuWorkbench : public Workbench {
 public:
     explicit GpuWorkbench(const Hw4Kernel* file)
@@ -297,7 +212,12 @@ public:
         static_cast<void>(cudaGetLastError()); // from a failed cell: its row has reported it
         if (cell.impl == "naive") {
             if (naive_ == nullptr) naive_ = gpu_naive();
-            return std::make_unique<NaiveSubject>(cell, pass, data, *naive_, stream_.get(), memory);
+            const cudaStream_t stream = stream_.get();
+            const Element element = cell.element;
+            return std::make_unique<NaiveSubject<Memory>>(
+                pass, data, *naive_, stream, memory,
+                [=](const float* from, size_t count, void* to) { put(from, count, element, to, stream); },
+                [=](const void* from, float* to, size_t count) { take(from, element, to, count, stream); });
         }
         const Contract& contract = *find_contract(cell.impl);
         if (contract.element != Element::float32 && cell.element != contract.element)
