@@ -61,7 +61,6 @@ public:
 
     size_t peak_bytes() const { return memory_.peak() + machine_->scratch_bytes(); }
     size_t peak_before_optimizer() const { return before_optimizer_; }
-    size_t score_gradient_bytes() const { return score_gradient_floats_ * sizeof(float); }
     // The last step's, which had marks around each operation; of its first forward alone, or whole.
     MemoryInUse in_use(bool forward_alone) const {
         return memory_in_use(held_, uses_, seconds_of_laps_, machine_->scratch_bytes(), forward_alone);

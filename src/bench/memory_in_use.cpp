@@ -1,6 +1,8 @@
 #include "src/bench/memory_in_use.h"
 
 #include <algorithm>
+#include <limits>
+#include <set>
 #include <string>
 
 namespace hw4::bench {
@@ -21,19 +23,11 @@ struct Piece {
 
 // "products, forward", or what the step finds in memory.
 const char* purpose_of(const Use& use) {
-    static const std::vector<std::string> kNames = [] {
-        std::vector<std::string> names;
-        for (const StepPhase phase : kStepPhases)
-            for (const StepOperation operation : kStepOperations)
-                names.push_back(std::string(name_of(operation)) + ", " + name_of(phase));
-        return names;
-    }();
+    static std::set<std::string> names; // for as long as the program runs
     if (use.is_written)
-        return kNames[static_cast<size_t>(use.phase) * std::size(kStepOperations) + static_cast<size_t>(use.operation)]
-            .c_str();
-    return use.phase == StepPhase::optimizer      ? "m and v"
-           : use.operation == StepOperation::rope ? "RoPE's table"
-                                                  : "parameters";
+        return names.insert(std::string(name_of(use.operation)) + ", " + name_of(use.phase)).first->c_str();
+    if (use.phase == StepPhase::optimizer) return "m and v";
+    return use.operation == StepOperation::rope ? "RoPE's table" : "parameters";
 }
 
 // Cuts allocations where operations name an address.
@@ -79,30 +73,21 @@ MemoryInUse memory_in_use(const std::map<uintptr_t, size_t>& held, const std::ve
         }
     std::vector<Life> lives = {{0, end, true, {0, scratch, "scratch of operations"}}};
     for (const auto& [at, piece] : pieces) lives.insert(lives.end(), piece.lives.begin(), piece.lives.end());
-    uint64_t next = 512; // addresses are as if none was ever used twice
-    for (Life& life : lives) {
-        life.allocation.address = next;
-        next += (life.allocation.bytes + 511) / 512 * 512;
-    }
     std::vector<double> starts = {0};
     for (const double lap : seconds) starts.push_back(starts.back() + lap);
-    std::vector<std::vector<const Life*>> begin(end + 1), done(end + 1);
+    std::multimap<size_t, MemoryEvent> events; // in a lap, first what is taken
+    MemoryCount count(std::numeric_limits<size_t>::max());
     for (const Life& life : lives) {
         if (life.allocation.bytes == 0) continue;
-        begin[life.first].push_back(&life);
-        done[life.last].push_back(&life);
+        const Allocation allocation = count.take(life.allocation.bytes, life.allocation.purpose); // another address
+        events.insert({2 * life.first, {MemoryEvent::Kind::taken, starts[life.first], allocation}});
+        events.insert({2 * life.last + 1, {MemoryEvent::Kind::given_back, starts[life.last + 1], allocation}});
     }
     size_t in_use = 0;
-    for (size_t lap = 0; lap <= end; ++lap) {
-        for (const Life* life : begin[lap]) {
-            in_use += life->allocation.bytes;
-            result.events.push_back({MemoryEvent::Kind::taken, starts[lap], life->allocation});
-        }
+    for (const auto& [order, event] : events) {
+        in_use += order % 2 == 0 ? event.allocation.bytes : -event.allocation.bytes;
         result.peak = std::max(result.peak, in_use);
-        for (const Life* life : done[lap]) {
-            in_use -= life->allocation.bytes;
-            result.events.push_back({MemoryEvent::Kind::given_back, starts[lap + 1], life->allocation});
-        }
+        result.events.push_back(event);
     }
     return result;
 }

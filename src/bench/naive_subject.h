@@ -24,7 +24,10 @@ public:
         kernel = "naive";
         forward_.problem = problem_.of_operation(kForward);
         for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) {
-            in_[i] = uploaded(data, i, memory);
+            in_[i] = Memory(memory, tensor_bytes(), problem_.operation->inputs[i].name);
+            each_batch(in_[i], [&](int64_t batch, void* to) {
+                put_(&data.values[place_of(batch, problem_.batch_input_floats(), i)], batch_values(), to);
+            });
             forward_.in[i] = tensor(in_[i]);
         }
         backward_ = forward_;
@@ -50,37 +53,27 @@ public:
     UntouchedVector<float> output() override {
         UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
         for (size_t i = 0; i < problem_.operation->outputs.size(); ++i)
-            download(pass_ == Pass::forward ? o_ : out_[i], i, values);
+            each_batch(pass_ == Pass::forward ? o_ : out_[i], [&](int64_t batch, void* from) {
+                take_(from, &values[place_of(batch, problem_.batch_output_floats(), i)], batch_values());
+            });
         return values;
     }
 
 private:
     // Numbers in a batch of an operand; all have as many rows.
     size_t batch_values() const { return problem_.floats_in(problem_.heads * problem_.queries); }
-    void* batch_of(const Memory& tensor, int64_t batch) const {
-        return static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * batch_values() * bytes_of(element_);
-    }
     size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
+    // Where an operand begins in a file's numbers.
+    size_t place_of(int64_t batch, size_t batch_floats, size_t operand) const {
+        return static_cast<size_t>(batch) * batch_floats + operand * batch_values();
+    }
     Tensor tensor(const Memory& memory) const {
         return {memory.get(), element_, static_cast<int64_t>(batch_values()), problem_.queries * problem_.dim,
                 problem_.dim};
     }
-
-    Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) {
-        Memory tensor(memory, tensor_bytes(), problem_.operation->inputs[operand].name);
-        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
-            const size_t place =
-                static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
-            put_(data.values.data() + place, batch_values(), batch_of(tensor, batch));
-        }
-        return tensor;
-    }
-
-    void download(const Memory& tensor, size_t operand, UntouchedVector<float>& values) {
-        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
-            const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
-            take_(batch_of(tensor, batch), values.data() + place, batch_values());
-        }
+    template <class Copy>
+    void each_batch(const Memory& memory, const Copy& copy) const {
+        for (int64_t batch = 0; batch < problem_.batches; ++batch) copy(batch, tensor(memory).at(batch, 0));
     }
 
     void compute(const step::Attention& of) const { naive_.compute(of, weights_.get(), gradients_.get(), stream_); }

@@ -80,10 +80,6 @@ public:
         row.optimizer_bytes = 2 * trainer_.shard().count * sizeof(float);
         row.activation_bytes = before_gradients_ - row.parameter_bytes - row.optimizer_bytes;
         row.scratch_bytes = machine_.scratch_bytes();
-        const int64_t rows = std::min(micro_batch_, settings_.batch) * settings_.context;
-        const int64_t backward = rows * step::Pass::backward_floats(settings_.model);
-        row.peak_of_forward = row.parameter_bytes + row.activation_bytes + row.scratch_bytes -
-                              static_cast<size_t>(backward) * sizeof(float) - machine_.score_gradient_bytes();
         row.peak_after_init = after_init_;
         row.peak_before_optimizer = machine_.peak_before_optimizer();
         row.peak = machine_.peak_bytes();
@@ -313,12 +309,12 @@ std::string step_json(const StepRow& row) {
     bytes.add("scratch", known(std::to_string(row.scratch_bytes)));
     bytes.add("gradients", known(std::to_string(row.peak - others)));
     fields.add_nested("bytes", bytes.text());
-    fields.add("peak_of_forward_bytes", known(std::to_string(row.peak_of_forward)));
-    fields.add("peak_after_init_bytes", known(std::to_string(row.peak_after_init)));
-    fields.add("peak_before_optimizer_bytes", known(std::to_string(row.peak_before_optimizer)));
-    fields.add("peak_bytes", known(std::to_string(row.peak)));
-    fields.add("in_use_in_forward_bytes", known(std::to_string(row.in_forward.peak)));
-    fields.add("in_use_in_step_bytes", known(std::to_string(row.in_step.peak)));
+    const std::pair<const char*, size_t> peaks[] = {{"peak_after_init_bytes", row.peak_after_init},
+                                                    {"peak_before_optimizer_bytes", row.peak_before_optimizer},
+                                                    {"peak_bytes", row.peak},
+                                                    {"in_use_in_forward_bytes", row.in_forward.peak},
+                                                    {"in_use_in_step_bytes", row.in_step.peak}};
+    for (const auto& [name, peak] : peaks) fields.add(name, known(std::to_string(peak)));
     fields.add("against_one_rank", row.against_one_rank > 0 ? json_number(row.against_one_rank) : "null");
     return fields.text();
 }

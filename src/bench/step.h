@@ -56,7 +56,6 @@ struct StepRow {
     size_t optimizer_bytes = 0;  // m and v
     size_t activation_bytes = 0; // including backward's
     size_t scratch_bytes = 0;
-    size_t peak_of_forward = 0; // without m, v, gradients and backward's memory
     size_t peak_after_init = 0;
     size_t peak_before_optimizer = 0;
     size_t peak = 0;

@@ -164,7 +164,7 @@ what several ranks need to add up their gradients, in the order that gives the b
 float32. A row has mean and standard deviation, tokens/s, GFLOP/s and, on a GPU, their share of what its float32 units
 can do, the peak memory of a rank, each phase's time by operation with the number of calls, and the memory in use at
 most. comm % is the share of a step that is neither forward, backward nor optimizer; it includes the time that ranks
-wait for one another. The JSON file also has the peaks after the start, of forward and before the optimizer, and the
+wait for one another. The JSON file also has the peaks after the start and before the optimizer, and the
 CRC-32 of the parameters after the last step, which no way, shard or number of ranks changes.
 
 hw4 takes all memory before the first step, so its peak is what a run needs from then on. Memory in use is what a

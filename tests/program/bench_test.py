@@ -266,7 +266,7 @@ class StepTest(BenchTest):
                     self.assertGreater(min(phases), 0)
                     self.assertLess(sum(phases), row["step"]["mean"])
                     self.assertEqual(row["of_peak"] is not None, device == "gpu")
-                    self.assertLess(row["peak_of_forward_bytes"], row["peak_before_optimizer_bytes"])
+                    self.assertLessEqual(row["peak_after_init_bytes"], row["peak_before_optimizer_bytes"])
                     self.assertEqual(sum(row["bytes"].values()), row["peak_bytes"])
                     calls = {phase: {name: of["calls"] for name, of in row[phase]["operations"].items() if of["seconds"]}
                              for phase in ("forward", "backward", "optimizer")}

@@ -18,19 +18,6 @@ TEST(BenchStep, NaiveAttentionGivesNearlyTheSameGradient) {
     }
 }
 
-// Of every layer, from the first step on; and one row of gradients.
-TEST(BenchStep, ScoresCount) {
-    const step::Configuration settings = test::small_settings();
-    MeasuredMachine ours(step::make_cpu(1), kPlenty);
-    MeasuredMachine naive(step::make_cpu(1), kPlenty, cpu_naive(1), settings.context);
-    const step::Trainer of_ours(ours, settings, 4);
-    const step::Trainer of_naive(naive, settings, 4);
-    const auto scores = static_cast<size_t>(4 * settings.model.heads * settings.context * settings.context);
-    EXPECT_EQ(naive.peak_bytes() - ours.peak_bytes(),
-              scores * sizeof(float) * static_cast<size_t>(settings.model.layers + 1));
-    EXPECT_EQ(naive.score_gradient_bytes(), scores * sizeof(float));
-}
-
 TEST(BenchStep, NaiveOnTheCpuTakesFloatsAlone) {
     step::Attention of{Problem(1, 2, 3)};
     of.in[0].element = Element::bf16;
