@@ -42,7 +42,7 @@ public:
                 const int32_t* const token = of.tokens.data() + 3 * i; // and the next one after it
                 for (int32_t leaf = token[1]; leaf < token[4]; ++leaf) sum_leaf(leaf);
                 const int32_t* const joins = of.joins.data();
-                for (int32_t join = token[2]; join < token[5]; ++join)
+                for (int64_t join = token[2]; join < token[5]; ++join)
                     add_floats(leaves + joins[2 * join] * width, leaves + joins[2 * join + 1] * width, width);
                 std::copy_n(leaves + token[1] * width, width, d_table + token[0] * width);
             }

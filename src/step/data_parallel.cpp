@@ -169,10 +169,9 @@ std::vector<double> DataParallel::compute_overlapped(const Trainer::Batch& batch
 std::vector<double> DataParallel::all_losses(const std::vector<double>& losses) {
     Parcel mine;
     for (const double loss : losses) mine.put(loss);
-    std::string together;
-    for (const std::string& of_rank : ranks_.exchange(mine.bytes())) together += of_rank;
     std::vector<double> all;
-    for (OpenedParcel parcel(together); !parcel.empty();) all.push_back(parcel.take<double>());
+    for (const std::string& of_rank : ranks_.exchange(mine.bytes()))
+        for (OpenedParcel parcel(of_rank); !parcel.empty();) all.push_back(parcel.take<double>());
     return all;
 }
 

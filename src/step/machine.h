@@ -124,6 +124,9 @@ public:
     // places are forgotten.
     virtual void mark() = 0;
     virtual std::vector<double> laps() = 0;
+    // The GPU's stream in which operations follow one another, for another's between them, which finds all earlier ones
+    // complete; null on a processor.
+    virtual void* stream() { return nullptr; }
 };
 
 // seq train's: one thread and plain loops that follow arithmetic.h and orders.h word for word.

@@ -99,13 +99,8 @@ public:
             next += values.size();
             return next - values.size();
         };
-        EmbeddingLeaves of{};
-        of.places = uploaded(leaves.places);
-        of.begins = uploaded(leaves.begins);
-        of.joins = uploaded(leaves.joins);
-        of.tokens = uploaded(leaves.tokens);
-        of.leaf_count = leaves.leaf_count();
-        of.token_count = leaves.token_count();
+        const EmbeddingLeaves of = {uploaded(leaves.places), uploaded(leaves.begins), uploaded(leaves.joins),
+                                    uploaded(leaves.tokens), leaves.leaf_count(),     leaves.token_count()};
         const size_t bytes = static_cast<size_t>(vocabulary * width) * sizeof(float);
         HW4_CUDA(cudaMemsetAsync(d_table, 0, bytes, stream_.get()));
         rows_.embed_back(of, dx, sums, d_table, width);
@@ -229,6 +224,10 @@ public:
         marked_ = 0;
         return seconds;
     }
+    void* stream() override {
+        settle();
+        return stream_.get();
+    }
 
 private:
     // The gradient of weights that is computed in beside_.
@@ -273,18 +272,16 @@ private:
 
     static ProductArgs product(const float* a, int64_t a_step, const float* b, int64_t b_step, float* out, int64_t rows,
                                int64_t columns, int64_t terms, int64_t leaf) {
-        ProductArgs args;
-        args.a = a;
-        args.b = b;
-        args.out = out;
-        args.a_step = counted(a_step);
-        args.b_step = counted(b_step);
-        args.rows = counted(rows);
-        args.columns = counted(columns);
-        args.terms = counted(terms);
-        args.leaf = counted(leaf);
-        args.leaves = counted((terms + leaf - 1) / leaf);
-        return args;
+        return {.a = a,
+                .b = b,
+                .out = out,
+                .rows = counted(rows),
+                .columns = counted(columns),
+                .a_step = counted(a_step),
+                .b_step = counted(b_step),
+                .terms = counted(terms),
+                .leaf = counted(leaf),
+                .leaves = counted(parts(terms, leaf))};
     }
     template <class Launch>
     void multiply(ProductKind kind, ProductArgs& args, const Launch& launch, Workspace& workspace,

@@ -96,7 +96,7 @@ __device__ __forceinline__ void each_four(int64_t width, int64_t thread, int64_t
 
 // ---- Element by element
 
-template <bool kWide, class Work>
+template <class Work>
 __device__ __forceinline__ void each_four_of_all(int64_t count, const Work& work) {
     const int64_t column = 4 * (int64_t{blockIdx.x} * kThreads + threadIdx.x);
     if (column < count) work(column);
@@ -104,12 +104,12 @@ __device__ __forceinline__ void each_four_of_all(int64_t count, const Work& work
 
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads) fill_floats(float* to, float value, int64_t count) {
-    each_four_of_all<kWide>(count, [&](int64_t at) { store<kWide>(to, at, count, {{value, value, value, value}}); });
+    each_four_of_all(count, [&](int64_t at) { store<kWide>(to, at, count, {{value, value, value, value}}); });
 }
 
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads) add_floats(float* a, const float* b, int64_t count) {
-    each_four_of_all<kWide>(count, [&](int64_t at) {
+    each_four_of_all(count, [&](int64_t at) {
         const Four x = load<kWide>(a, at, count), y = load<kWide>(b, at, count);
         store<kWide>(a, at, count, each([&](int i) { return x.x[i] + y.x[i]; }));
     });
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kThreads) add_floats(float* a, const float* b,
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     update(float* p, const float* g, float* m, float* v, int64_t count, const Adam step) {
-    each_four_of_all<kWide>(count, [&](int64_t at) {
+    each_four_of_all(count, [&](int64_t at) {
         Four x = load<kWide>(p, at, count), first = load<kWide>(m, at, count), second = load<kWide>(v, at, count);
         const Four gradient = load<kWide>(g, at, count);
 #pragma unroll
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads)
     join_places(const EmbeddingLeaves of, float* leaves, float* d_table, int64_t width) {
     const int32_t* const token = of.tokens + 3 * int64_t{blockIdx.x};
     each_four(width, threadIdx.x, kThreads, [&](int64_t column) {
-        for (int join = token[2]; join < token[5]; ++join) {
+        for (int64_t join = token[2]; join < token[5]; ++join) {
             float* const left = leaves + of.joins[2 * join] * width;
             const Four x = load<kWide>(left, column, width);
             const Four y = load<kWide>(leaves + of.joins[2 * join + 1] * width, column, width);
@@ -241,13 +241,13 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr int kGainWarps = 16; // chains at once
 
-// A block for 32 columns of a sequence, a warp for each chain of 32 tokens.
+// A block for a stripe of 32 columns of a sequence, a warp for each chain of 32 tokens.
 __global__ void __launch_bounds__(kGainWarps* kWarpSize)
     norm_gain_leaves(const float* x, const float* factors, const float* dy, float* leaves, int64_t context,
-                     int64_t width) {
+                     int64_t width, int64_t stripes) {
     __shared__ float chains[kGainWarps][kWarpSize];
-    const int64_t column = int64_t{blockIdx.x} * kWarpSize + lane();
-    const int64_t first = int64_t{blockIdx.y} * context, end = first + context;
+    const int64_t sequence = blockIdx.x / stripes, column = blockIdx.x % stripes * kWarpSize + lane();
+    const int64_t first = sequence * context, end = first + context;
     float total = 0;
     for (int64_t begin = first; begin < end; begin += kGainWarps * kChain) {
         const int64_t own = begin + warp() * kChain;
@@ -262,7 +262,7 @@ __global__ void __launch_bounds__(kGainWarps* kWarpSize)
             for (int i = 0; i < kGainWarps; ++i) total = total + chains[i][lane()];
         __syncthreads();
     }
-    if (warp() == 0 && column < width) leaves[int64_t{blockIdx.y} * width + column] = total;
+    if (warp() == 0 && column < width) leaves[sequence * width + column] = total;
 }
 
 __global__ void __launch_bounds__(kThreads) join_leaves(float* leaves, float* sums, int64_t count, int64_t floats) {
@@ -378,8 +378,6 @@ __global__ void __launch_bounds__(kMostLossWarps* kWarpSize)
 
 // ---- Launches
 
-constexpr int64_t kMostGridRows = 65535;
-
 // Rows of that width, from all of these on, can be read by four floats.
 template <class... Pointers>
 bool by_four(int64_t width, const Pointers*... at) {
@@ -445,14 +443,9 @@ void RowKernels::norm_back(const float* x, const float* gain, const float* facto
 
 void RowKernels::norm_gain(const float* x, const float* factors, const float* dy, float* leaves, float* d_gain,
                            int64_t sequences, int64_t context, int64_t width) const {
-    for (int64_t first = 0; first < sequences; first += kMostGridRows) {
-        const dim3 blocks(static_cast<unsigned>(parts(width, kWarpSize)),
-                          static_cast<unsigned>(std::min(kMostGridRows, sequences - first)));
-        const int64_t row = first * context;
-        norm_gain_leaves<<<blocks, kGainWarps * kWarpSize, 0, stream_>>>(
-            x + row * width, factors + row, dy + row * width, leaves + first * width, context, width);
-        HW4_CUDA_LAUNCHED("norm_gain_leaves");
-    }
+    const int64_t stripes = parts(width, kWarpSize);
+    const Blocks blocks{stream_, sequences * stripes, kGainWarps * kWarpSize};
+    launch("launch of norm_gain_leaves", norm_gain_leaves, blocks, x, factors, dy, leaves, context, width, stripes);
     launch("launch of join_leaves", join_leaves, Blocks{stream_, parts(width, kThreads)}, leaves, d_gain, sequences,
            width);
 }
