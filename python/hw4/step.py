@@ -3,9 +3,9 @@
     python -m hw4.step --models small medium --hw4 ./hw4 --json steps.json     # or python3 python/hw4/step.py
 
 Both have the same model, batch, context, AdamW (PyTorch's fused one) and clipping; float32 without TF32, and bf16 by
-autocast. CUDA events divide a step into forward with the loss, backward, and clipping with AdamW. hw4 runs in its own
-process before and after each of PyTorch's rows, so that neither has a cooler GPU: ratio is PyTorch's mean over the mean
-of both runs.
+autocast, beside hw4's contract of the same name. CUDA events divide a step into forward with the loss, backward, and
+clipping with AdamW. hw4 runs in its own process before and after each of PyTorch's rows, so that neither has a cooler
+GPU: ratio is PyTorch's mean over the mean of both runs.
 """
 import argparse
 import contextlib
@@ -104,11 +104,12 @@ def timed_steps(args, name, way, precision):
     return dict(zip(PHASES, map(list, zip(*rows)))), torch.cuda.max_memory_allocated() / 2**30
 
 
-def hw4_steps(args, name):
+def hw4_steps(args, name, precision):
     """The same for hw4 bench step. Exits where hw4 fails, which has printed the reason."""
     done = subprocess.run(
-        [args.hw4, "bench", "step", "--device", "gpu", "--model", name, "--batch_size", str(args.batch), "--seq_len",
-         str(args.context), "--warmup", str(args.warmup), "--repeats", str(args.repeats), "--quiet", "--output", "-"],
+        [args.hw4, "bench", "step", "--device", "gpu", "--model", name, "--contract", precision, "--batch_size",
+         str(args.batch), "--seq_len", str(args.context), "--warmup", str(args.warmup), "--repeats", str(args.repeats),
+         "--quiet", "--output", "-"],
         stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
@@ -124,8 +125,8 @@ def line_of(model, program, precision, times, gibibytes, ratio=None):
 
 def rows_of(args):
     for name in args.models:
-        before = hw4_steps(args, name) if args.hw4 else None
         for precision in args.precisions:
+            before = hw4_steps(args, name, precision) if args.hw4 else None
             for way in args.ways:
                 torch.compiler.reset()
                 times, gibibytes = timed_steps(args, name, way, precision)
@@ -133,10 +134,10 @@ def rows_of(args):
                 row = {"model": name, "program": way, "precision": precision, "milliseconds": times,
                        "peak_gib": gibibytes}
                 if args.hw4:
-                    after = hw4_steps(args, name)
+                    after = hw4_steps(args, name, precision)
                     ours = statistics.mean(before[0]["step"] + after[0]["step"])
                     row |= {"hw4_milliseconds": [before[0], after[0]], "ratio": statistics.mean(times["step"]) / ours}
-                    print(line_of(name, "hw4", "f32", *after))
+                    print(line_of(name, "hw4", precision, *after))
                     before = after
                 print(line_of(name, way, precision, times, gibibytes, row.get("ratio")), flush=True)
                 yield row

@@ -1,13 +1,14 @@
 // The processor as a workbench: launches the kernels of src/cpu, and the naive baseline.
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <limits>
 
 #include "src/base/error.h"
 #include "src/base/json.h"
 #include "src/base/parallel.h"
-#include "src/bench/naive.h"
+#include "src/bench/naive_subject.h"
 #include "src/bench/workbench.h"
 #include "src/cpu/aligned_memory.h"
 #include "src/cpu/kernels.h"
@@ -27,7 +28,6 @@ public:
           }) {}
     void* get() const { return memory_.get(); }
     unsigned char* bytes() const { return static_cast<unsigned char*>(memory_.get()); }
-    float* floats() const { return static_cast<float*>(memory_.get()); }
     size_t size() const { return size_; }
 
 private:
@@ -141,58 +141,6 @@ private:
     cpu::Launch backward_;
 };
 
-class NaiveSubject : public Subject {
-public:
-    NaiveSubject(Pass pass, const CaseData& data, int threads, MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), in_(operands_of(data, memory)), o_(memory, o_bytes(), purpose::kO),
-          weights_(memory, naive_scores(problem_) * sizeof(float), purpose::kScores) {
-        kernel = "naive";
-        operands_.problem = problem_;
-        operands_.threads = threads;
-        operands_.crew = &crew_;
-        operands_.q = input(0);
-        operands_.k = input(1);
-        operands_.v = input(2);
-        operands_.weights = weights_.floats();
-        operands_.o = operand_at(problem_.of_operation(kForward), kForward.outputs, 0, o_.floats(), row());
-        if (pass == Pass::forward) return;
-        before_backward_bytes = memory.in_use();
-        gradients_ = Memory(memory, naive_scores(problem_) * sizeof(float), purpose::kScoreGradients);
-        out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
-        operands_.d_o = input(3);
-        operands_.gradients = gradients_.floats();
-        Matrix<float>* const gradients[] = {&operands_.dq, &operands_.dk, &operands_.dv};
-        for (size_t i = 0; i < kBackward.outputs.size(); ++i)
-            *gradients[i] = operand_at(problem_, kBackward.outputs, i, out_.floats(), row());
-        if (pass == Pass::backward) naive_forward(operands_);
-    }
-
-    void run() override {
-        if (pass_ != Pass::backward) naive_forward(operands_);
-        if (pass_ != Pass::forward) naive_backward(operands_);
-    }
-
-    UntouchedVector<float> output() override { return output_in(pass_ == Pass::forward ? o_ : out_, problem_); }
-
-private:
-    size_t row() const { return static_cast<size_t>(problem_.dim); }
-    size_t o_bytes() const { return problem_.of_operation(kForward).stored_output_bytes(); }
-    Matrix<const float> input(size_t index) const {
-        const float* const in = in_.floats();
-        return operand_at(problem_, problem_.operation->inputs, index, in, row());
-    }
-
-    Pass pass_;
-    Problem problem_;
-    Crew crew_; // for all runs
-    Memory in_;
-    Memory o_;
-    Memory weights_;
-    Memory gradients_;
-    Memory out_;
-    NaiveOperands operands_;
-};
-
 // The memory that the system could give without swapping; the largest number where it does not report it.
 size_t available_bytes() {
     std::ifstream information("/proc/meminfo");
@@ -221,14 +169,19 @@ std::string processor_name() {
 
 class CpuWorkbench : public Workbench {
 public:
-    explicit CpuWorkbench(int threads) : threads_(threads > 0 ? threads : available_processors()) {}
+    explicit CpuWorkbench(int threads)
+        : threads_(threads > 0 ? threads : available_processors()), naive_(cpu_naive(threads_)) {}
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
         const Contract* const contract = cell.impl == "naive" ? nullptr : find_contract(cell.impl);
         const Element taken = contract == nullptr ? Element::float32 : contract->element;
         if (cell.element != taken)
             throw Unsupported(cell.impl + " on the CPU takes " + name_of(taken) + ", not " + name_of(cell.element));
-        if (contract == nullptr) return std::make_unique<NaiveSubject>(pass, data, threads_, memory);
+        if (contract == nullptr)
+            return std::make_unique<NaiveSubject<Memory>>(
+                pass, data, *naive_, nullptr, memory,
+                [](const float* from, size_t count, void* to) { std::memcpy(to, from, count * sizeof(float)); },
+                [](const void* from, float* to, size_t count) { std::memcpy(to, from, count * sizeof(float)); });
         return std::make_unique<KernelSubject>(cell, pass, data, *contract, threads_, memory);
     }
 
@@ -258,6 +211,7 @@ public:
 
 private:
     int threads_;
+    std::unique_ptr<NaiveAttention> naive_;
     std::vector<unsigned char> flushed_;
     unsigned char flushes_ = 0;
 };

@@ -105,7 +105,7 @@ public:
     MemoryTrack memory_of(Pass pass) {
         MemoryLog log;
         outcome_of([&] { run_once(pass, log); }); // the row already has the outcome
-        return {cell_, pass, log.events()};
+        return {words_of(cell_), name_of(pass), log.events()};
     }
 
 private:

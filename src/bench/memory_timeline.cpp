@@ -40,8 +40,7 @@ std::vector<SnapshotEntry> entries_of(const MemoryTrack& track, double start) {
 
 // Adds the innermost frame first.
 void add_frames(Pickle& pickle, const SnapshotEntry& entry) {
-    const std::string names[] = {entry.event->allocation.purpose, name_of(entry.track->pass),
-                                 words_of(entry.track->cell)};
+    const std::string names[] = {entry.event->allocation.purpose, entry.track->pass, entry.track->cell};
     pickle.add("frames");
     pickle.add_list(std::size(names), [&](size_t i) {
         pickle.add_dict([&] {

@@ -4,14 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "src/bench/cell.h"
 #include "src/bench/memory_count.h"
 
 namespace hw4::bench {
 
 struct MemoryTrack {
-    Cell cell;
-    Pass pass;
+    std::string cell; // in words
+    std::string pass;
     std::vector<MemoryEvent> events;
 };
 

@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
+#include <string>
+
+#include "src/base/parallel.h"
+#include "src/bench/workbench.h"
 
 namespace hw4::bench {
 namespace {
@@ -26,31 +31,32 @@ void add_times(float* to, float factor, const float* from, int64_t count) {
     for (int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
 }
 
-float scale_of(const Problem& problem) { return 1.0f / std::sqrt(static_cast<float>(problem.dim)); }
+// A head's rows.
+struct Rows {
+    float* first;
+    int64_t step;
 
-// Calls take(unit, first, end) for all blocks of `rows` rows in every unit, on all threads.
-template <class Take>
-void for_blocks(const NaiveOperands& operands, int64_t rows, const Take& take) {
-    const int64_t blocks = (rows + kBlock - 1) / kBlock;
-    std::atomic<int64_t> next{0};
-    on_threads(operands.crew, operands.threads, [&] {
-        for (int64_t task = 0; (task = next.fetch_add(1)) < operands.problem.units() * blocks;) {
-            const int64_t first = task % blocks * kBlock;
-            take(task / blocks, first, std::min(first + kBlock, rows));
-        }
-    });
-}
+    float* operator[](int64_t row) const { return first + row * step; }
+};
 
-// The unit's matrix; index it by [row].
-template <class T>
-T* unit_of(const NaiveOperands& operands, const Matrix<T>& matrix, int64_t unit) {
-    return matrix.of(unit / operands.problem.heads, unit % operands.problem.heads);
-}
+// Of a unit; tensors in the operation's order.
+struct Unit {
+    Rows in[kMostInputs], out[kMostOutputs], weights, gradients;
 
-float* scores_of(const NaiveOperands& operands, float* scores, int64_t unit, int64_t row) {
-    const Problem& problem = operands.problem;
-    return scores + (unit * problem.queries + row) * problem.keys;
-}
+    Unit(const step::Attention& of, int64_t unit, float* all_weights, float* all_gradients) {
+        const Problem& problem = of.problem;
+        const auto rows = [&](const Tensor& tensor) {
+            return Rows{static_cast<float*>(tensor.at(unit / problem.heads, unit % problem.heads)), tensor.row};
+        };
+        std::transform(std::begin(of.in), std::end(of.in), in, rows);
+        std::transform(std::begin(of.out), std::end(of.out), out, rows);
+        const auto scores = [&](float* all) {
+            return Rows{all == nullptr ? nullptr : all + unit * problem.queries * problem.keys, problem.keys};
+        };
+        weights = scores(all_weights);
+        gradients = scores(all_gradients);
+    }
+};
 
 // Softmax of the first `seen` scores; the rest becomes 0.
 void softmax(float* scores, int64_t seen, int64_t keys) {
@@ -62,65 +68,93 @@ void softmax(float* scores, int64_t seen, int64_t keys) {
     for (int64_t key = 0; key < seen; ++key) scores[key] /= sum;
 }
 
+// Rows `first` to `end` of O.
+void forward(const Problem& problem, const Unit& of, float scale, int64_t first, int64_t end) {
+    const auto& [q, k, v, unused] = of.in;
+    const Rows& o = of.out[0];
+    for (int64_t row = first; row < end; ++row) {
+        const int64_t seen = visible_keys(problem.mask, problem.queries, problem.keys, row);
+        float* const weights = of.weights[row];
+        for (int64_t key = 0; key < seen; ++key) weights[key] = scale * dot(q[row], k[key], problem.dim);
+        softmax(weights, seen, problem.keys);
+        std::fill_n(o[row], problem.dim, 0.0f);
+        for (int64_t key = 0; key < seen; ++key) add_times(o[row], weights[key], v[key], problem.dim);
+    }
+}
+
+// Rows of dS and dQ.
+void backward_of_queries(const Problem& problem, const Unit& of, float scale, int64_t first, int64_t end) {
+    const auto& [q, k, v, d_o] = of.in;
+    const Rows& dq = of.out[0];
+    for (int64_t row = first; row < end; ++row) {
+        const float* const weights = of.weights[row];
+        float* const gradients = of.gradients[row];
+        for (int64_t key = 0; key < problem.keys; ++key) gradients[key] = dot(d_o[row], v[key], problem.dim);
+        const float together = dot(weights, gradients, problem.keys);
+        std::fill_n(dq[row], problem.dim, 0.0f);
+        for (int64_t key = 0; key < problem.keys; ++key) {
+            gradients[key] = weights[key] * (gradients[key] - together);
+            add_times(dq[row], scale * gradients[key], k[key], problem.dim);
+        }
+    }
+}
+
+// Rows of dK and dV.
+void backward_of_keys(const Problem& problem, const Unit& of, float scale, int64_t first, int64_t end) {
+    const Rows& q = of.in[0];
+    const Rows& d_o = of.in[3];
+    const auto& [dq, dk, dv] = of.out;
+    for (int64_t key = first; key < end; ++key) {
+        std::fill_n(dk[key], problem.dim, 0.0f);
+        std::fill_n(dv[key], problem.dim, 0.0f);
+    }
+    for (int64_t row = 0; row < problem.queries; ++row)
+        for (int64_t key = first; key < end; ++key) {
+            add_times(dk[key], scale * of.gradients[row][key], q[row], problem.dim);
+            add_times(dv[key], of.weights[row][key], d_o[row], problem.dim);
+        }
+}
+
+class CpuNaive : public NaiveAttention {
+public:
+    explicit CpuNaive(int threads) : threads_(threads) {}
+
+    void compute(const step::Attention& of, void* weights, void* gradients, void*) override {
+        if (of.in[0].element != Element::float32)
+            throw Unsupported("naive on the CPU takes float32, not " + std::string(name_of(of.in[0].element)));
+        const Problem& problem = of.problem;
+        const float scale = 1.0f / std::sqrt(static_cast<float>(problem.dim));
+        const auto for_blocks = [&](int64_t rows, const auto& take) {
+            each_block(problem.units(), rows, [&](int64_t unit, int64_t first, int64_t end) {
+                const Unit of_unit(of, unit, static_cast<float*>(weights), static_cast<float*>(gradients));
+                take(problem, of_unit, scale, first, end);
+            });
+        };
+        if (!of.is_backward()) return for_blocks(problem.queries, forward);
+        for_blocks(problem.queries, backward_of_queries);
+        for_blocks(problem.keys, backward_of_keys);
+    }
+
+private:
+    // Calls take(unit, first, end) for all blocks of `rows` rows in every unit, on all threads.
+    template <class Take>
+    void each_block(int64_t units, int64_t rows, const Take& take) {
+        const int64_t blocks = (rows + kBlock - 1) / kBlock;
+        std::atomic<int64_t> next{0};
+        on_threads(&crew_, threads_, [&] {
+            for (int64_t task = 0; (task = next.fetch_add(1)) < units * blocks;) {
+                const int64_t first = task % blocks * kBlock;
+                take(task / blocks, first, std::min(first + kBlock, rows));
+            }
+        });
+    }
+
+    const int threads_;
+    Crew crew_; // for all calls
+};
+
 } // namespace
 
-void naive_forward(const NaiveOperands& operands) {
-    const Problem& problem = operands.problem;
-    const int64_t dim = problem.dim;
-    const float scale = scale_of(problem);
-    for_blocks(operands, problem.queries, [&](int64_t unit, int64_t first, int64_t end) {
-        const float* const q = unit_of(operands, operands.q, unit);
-        const float* const k = unit_of(operands, operands.k, unit);
-        const float* const v = unit_of(operands, operands.v, unit);
-        float* const o = unit_of(operands, operands.o, unit);
-        for (int64_t row = first; row < end; ++row) {
-            const int64_t seen = visible_keys(problem.mask, problem.queries, problem.keys, row);
-            float* const weights = scores_of(operands, operands.weights, unit, row);
-            for (int64_t key = 0; key < seen; ++key) weights[key] = scale * dot(q + row * dim, k + key * dim, dim);
-            softmax(weights, seen, problem.keys);
-            std::fill_n(o + row * dim, dim, 0.0f);
-            for (int64_t key = 0; key < seen; ++key) add_times(o + row * dim, weights[key], v + key * dim, dim);
-        }
-    });
-}
-
-void naive_backward(const NaiveOperands& operands) {
-    const Problem& problem = operands.problem;
-    const int64_t dim = problem.dim;
-    const float scale = scale_of(problem);
-    for_blocks(operands, problem.queries, [&](int64_t unit, int64_t first, int64_t end) {
-        const float* const k = unit_of(operands, operands.k, unit);
-        const float* const v = unit_of(operands, operands.v, unit);
-        const float* const d_o = unit_of(operands, operands.d_o, unit);
-        float* const dq = unit_of(operands, operands.dq, unit);
-        for (int64_t row = first; row < end; ++row) {
-            const float* const weights = scores_of(operands, operands.weights, unit, row);
-            float* const gradients = scores_of(operands, operands.gradients, unit, row);
-            for (int64_t key = 0; key < problem.keys; ++key) gradients[key] = dot(d_o + row * dim, v + key * dim, dim);
-            const float together = dot(weights, gradients, problem.keys);
-            std::fill_n(dq + row * dim, dim, 0.0f);
-            for (int64_t key = 0; key < problem.keys; ++key) {
-                gradients[key] = weights[key] * (gradients[key] - together);
-                add_times(dq + row * dim, scale * gradients[key], k + key * dim, dim);
-            }
-        }
-    });
-    for_blocks(operands, problem.keys, [&](int64_t unit, int64_t first, int64_t end) {
-        const float* const q = unit_of(operands, operands.q, unit);
-        const float* const d_o = unit_of(operands, operands.d_o, unit);
-        float* const dk = unit_of(operands, operands.dk, unit);
-        float* const dv = unit_of(operands, operands.dv, unit);
-        std::fill(dk + first * dim, dk + end * dim, 0.0f);
-        std::fill(dv + first * dim, dv + end * dim, 0.0f);
-        for (int64_t row = 0; row < problem.queries; ++row) {
-            const float* const weights = scores_of(operands, operands.weights, unit, row);
-            const float* const gradients = scores_of(operands, operands.gradients, unit, row);
-            for (int64_t key = first; key < end; ++key) {
-                add_times(dk + key * dim, scale * gradients[key], q + row * dim, dim);
-                add_times(dv + key * dim, weights[key], d_o + row * dim, dim);
-            }
-        }
-    });
-}
+std::unique_ptr<NaiveAttention> cpu_naive(int threads) { return std::make_unique<CpuNaive>(threads); }
 
 } // namespace hw4::bench

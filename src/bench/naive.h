@@ -1,35 +1,32 @@
-// Attention with all scores in memory, in float32 and plain loops: the obvious implementation, and the baseline that
-// runs out of memory.
+// Attention with all scores in memory: the obvious implementation, as one writes it first in PyTorch, and the baseline
+// that runs out of memory.
 #pragma once
 
-#include "src/base/parallel.h"
-#include "src/problem/tensor.h"
+#include <memory>
+
+#include "src/step/attention.h"
 
 namespace hw4::bench {
 
-struct NaiveOperands {
-    Problem problem; // as many keys as queries per head, and as many heads of both
-    int threads = 1;
-    Crew* crew = nullptr; // threads for all steps; null: each step starts its own
-    Matrix<const float> q, k, v;
-    Matrix<float> o;
-    float* weights = nullptr; // P, [unit][query][key]
-    // For backward, after forward has left `weights`:
-    Matrix<const float> d_o;
-    Matrix<float> dq, dk, dv;
-    float* gradients = nullptr; // dS, with the shape of P
-};
-
-// The number of floats in `weights`, and in `gradients`.
+// The number of scores, a weight or a gradient for each pair of rows.
 inline size_t naive_scores(const Problem& problem) {
     return static_cast<size_t>(problem.units()) * static_cast<size_t>(problem.queries) *
            static_cast<size_t>(problem.keys);
 }
 
-// P = softmax(Q K^T / sqrt(d)), O = P V.
-void naive_forward(const NaiveOperands& operands);
+class NaiveAttention {
+public:
+    virtual ~NaiveAttention() = default;
 
-// dV = P^T dO, dP = dO V^T, dS = P * (dP - rowsum(P * dP)), dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
-void naive_backward(const NaiveOperands& operands);
+    // There are as many keys as queries per head, and as many heads of both. Scores are [unit][query][key], of the
+    // operands' type. Throws Unsupported for a type that it does not take.
+    // Forward: P = softmax(Q K^T / sqrt(d)), which goes to `weights`, O = P V. Backward, after forward: dV = P^T dO, dP
+    // = dO V^T, dS = P * (dP - rowsum(P * dP)), which goes to `gradients`, dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
+    // On a GPU it goes on after its return, in this stream.
+    virtual void compute(const step::Attention& of, void* weights, void* gradients, void* stream = nullptr) = 0;
+};
+
+std::unique_ptr<NaiveAttention> cpu_naive(int threads); // float32, in plain loops
+std::unique_ptr<NaiveAttention> gpu_naive();            // products by cuBLAS. Throws Unsupported, Error (no_gpu)
 
 } // namespace hw4::bench

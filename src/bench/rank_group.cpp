@@ -48,7 +48,10 @@ void add_group(JsonFields& fields, const RankGroup& group) {
 }
 
 Outcome agreed_outcome(Ranks& ranks, const std::function<void()>& work) {
-    const Outcome mine = outcome_of(work);
+    return agreed_outcome(ranks, outcome_of(work));
+}
+
+Outcome agreed_outcome(Ranks& ranks, const Outcome& mine) {
     const std::string told = Parcel().put(mine.status).put(mine.reason).bytes();
     for (const std::string& of_rank : ranks.exchange(told)) {
         OpenedParcel parcel(of_rank);

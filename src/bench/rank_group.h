@@ -31,6 +31,7 @@ void add_group(JsonFields& fields, const RankGroup& group);
 
 // ok where every rank's work is; otherwise the first rank's failure.
 Outcome agreed_outcome(Ranks& ranks, const std::function<void()>& work);
+Outcome agreed_outcome(Ranks& ranks, const Outcome& mine);
 
 // The element-wise maximum over all ranks.
 std::vector<double> largest_of_ranks(Ranks& ranks, const std::vector<double>& mine);

@@ -13,10 +13,17 @@
 
 namespace hw4::bench {
 
+// hw4's own, or with all scores in memory, in float32.
+enum class StepAttention { ours, naive };
+constexpr const char* name_of(StepAttention attention) { return attention == StepAttention::ours ? "ours" : "naive"; }
+
 struct StepCell {
     const step::Preset* model = nullptr;
+    const Contract* contract = &kF32;
     step::SyncWay way; // for several ranks
     bool shard = false;
+    StepAttention attention = StepAttention::ours;
+    bool one_rank = false;  // the first rank alone, with the whole batch
     int64_t batch_size = 4; // sequences over all ranks
     int64_t seq_len = 512;
     int64_t micro_batch = 0; // 0: all of a rank's sequences
@@ -40,17 +47,20 @@ struct StepRow {
     std::vector<double> seconds;
     std::vector<double> communicating; // in such calls, including the wait for other ranks
     std::vector<double> of_phase[std::size(kStepPhases)];
-    double of_operation[std::size(kStepOperations)] = {}; // on the first rank, in one step
-    double peak_flops = 0;                                // all cards together, per second; 0: unknown
+    MeasuredMachine::Seconds operations; // on the first rank, in one step
+    double peak_flops = 0;               // of the contract, all cards, per second; 0: unknown
+    int64_t steps = 0;
+    std::string parameters_crc32; // after so many steps
+    double against_one_rank = 0;  // tokens/s over those of one rank; 0: unknown
     // Bytes on the first rank: by purpose, and the peaks up to certain moments.
     size_t parameter_bytes = 0;
     size_t optimizer_bytes = 0;  // m and v
     size_t activation_bytes = 0; // including backward's
     size_t scratch_bytes = 0;
-    size_t peak_of_forward = 0; // without m, v, gradients and backward's memory
     size_t peak_after_init = 0;
     size_t peak_before_optimizer = 0;
     size_t peak = 0;
+    MemoryInUse in_forward, in_step;
 
     double tokens_per_second() const;
     double flop_rate() const;
@@ -60,6 +70,7 @@ struct StepRow {
 
 // Called by all ranks.
 StepRow measure_step(const StepCell& cell, const RankGroup& group, Ranks& ranks, Collectives& collectives);
+std::string words_of(const StepCell& cell);
 
 std::string step_head(const RankGroup& group);
 std::string step_line(const StepRow& row);

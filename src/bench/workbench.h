@@ -61,6 +61,8 @@ public:
 
     // The float32 units' peak, FLOP/s; 0: unknown.
     virtual double float_rate() { return 0; }
+    // The tensor cores' on dense bf16, sums in float32; 0: unknown.
+    virtual double half_rate() { return 0; }
 
     virtual std::string machine_json() = 0; // an object: the measured machine
 };

@@ -11,6 +11,7 @@
 #include "src/base/standard_streams.h"
 #include "src/bench/allreduce.h"
 #include "src/bench/cell.h"
+#include "src/bench/memory_timeline.h"
 #include "src/bench/row_json.h"
 #include "src/commands/bench_values.h"
 #include "src/gpu/engine.h"
@@ -61,12 +62,6 @@ void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vec
         usage_error("'" + std::string(argv[optind]) + "': need options alone");
 }
 
-// The values, or where the list is empty all of them.
-template <class Value>
-void take_if_none(std::vector<Value>& values, const std::vector<Value>& others) {
-    if (values.empty()) values = others;
-}
-
 } // namespace
 
 AllreduceRequest parse_allreduce(int argc, char** argv) {
@@ -81,53 +76,79 @@ AllreduceRequest parse_allreduce(int argc, char** argv) {
 }
 
 const std::vector<StepPreset>& step_presets() {
+#define HW4_FIVE "--model small,medium,large,xl,2.7B"
     static const std::vector<StepPreset> list = {
-        {"cs336-step", "contexts 128 to 1024 of small, after 5 warm-up steps", "small", {128, 256, 512, 1024}, {5}},
-        {"cs336-warmup", "small, context 128, after 0, 1, 2 and 5 warm-up steps", "small", {128}, {0, 1, 2, 5}},
+        {"cs336-step", "the five models, contexts 128 to 1024", HW4_FIVE " --seq_len 128..1k"},
+        {"cs336-warmup", "small, context 128, after 0, 1, 2 and 5 warm-up steps", "--seq_len 128 --warmup 0,1,2,5"},
+        {"cs336-precision", "the five models, context 512, float32 and bf16",
+         HW4_FIVE " --seq_len 512 --contract f32,bf16"},
+        {"cs336-naive", "small, contexts 128 to 1024, attention hw4's own and naive",
+         "--seq_len 128..1k --attention ours,naive"},
+        {"cs336-memory", "2.7B, contexts 128, 256 and 512, a step for --memory",
+         "--model 2.7B --seq_len 128..512 --warmup 1 --repeats 1"},
+        {"cs336-ddp", "xl, context 128: each way to add up gradients, buckets of 1 to 1000 MiB, beside one rank",
+         "--model xl --seq_len 128 --one_rank"},
+        {"cs336-shard", "xl, context 128: the optimizer whole and sharded",
+         "--model xl --seq_len 128 --ways flat --shard=both"},
     };
+#undef HW4_FIVE
     return list;
 }
 
-StepRequest parse_step(int argc, char** argv) {
+namespace {
+
+// `preset`: the one that is named, if any.
+StepRequest parse_step_words(int argc, char** argv, const StepPreset*& preset) {
     using Kind = step::SyncWay::Kind;
     constexpr Kind kEveryWay[] = {Kind::naive, Kind::flat, Kind::bucketed, Kind::overlapped};
+    constexpr StepAttention kEveryAttention[] = {StepAttention::ours, StepAttention::naive};
     StepRequest request;
     request.rules.repeats = 10;
     request.rules.limit_s = 60;
-    const StepPreset* preset = nullptr;
-    const auto list = [](const char* name, std::vector<int64_t>& to, int64_t least, int64_t most) {
-        return CommandOption{name, kValue,
-                             [=, &to](const char* value) { to = parse_numbers(name, value, least, most); }};
-    };
+    request.models = {&step::presets().front()};
+    request.warmups = {request.rules.warmup};
+    request.ways = {std::begin(kEveryWay), std::end(kEveryWay)};
+    request.buckets = parse_byte_sizes("buckets", "1m..1g*10");
     const auto count = [](const char* name, auto& to, int most) {
         return CommandOption{name, kValue, [=, &to](const char* value) { to = parse_count(name, value, most); }};
     };
-    const auto models = [&](const char* value) { request.models = parse_presets("model", value, step::presets()); };
-    const auto presets = [&](const char* value) { preset = parse_presets("preset", value, step_presets()).front(); };
     parse_for_ranks(
         argc, argv, request,
-        {{"model", kValue, models},
-         {"preset", kValue, presets},
+        {{"model", kValue, [&](const char* value) { request.models = parse_presets("model", value, step::presets()); }},
+         {"preset", kValue,
+          [&](const char* value) { preset = parse_presets("preset", value, step_presets()).front(); }},
+         {"contract", kValue,
+          [&](const char* value) { request.contracts = parse_named("contract", value, step::kStepContracts); }},
+         {"attention", kValue,
+          [&](const char* value) { request.attentions = parse_named("attention", value, kEveryAttention); }},
          {"ways", kValue, [&](const char* value) { request.ways = parse_named("ways", value, kEveryWay); }},
          {"buckets", kValue, [&](const char* value) { request.buckets = parse_byte_sizes("buckets", value); }},
-         list("seq_len", request.seq_lens, 1, 1 << 20),
+         {"seq_len", kValue,
+          [&](const char* value) { request.seq_lens = parse_numbers("seq_len", value, 1, 1 << 20); }},
+         {"memory", kValue, [&](const char* value) { request.memory = parse_pickle_name(value); }},
+         {"shard", optional_argument, [&](const char* value) { request.shards = parse_yes_or_no("shard", value); }},
          count("batch_size", request.batch_size, 1 << 20),
          count("micro_batch", request.micro_batch, 1 << 20),
          count("threads", request.threads, kMostThreads),
-         flag("shard", request.shard)});
+         flag("one_rank", request.one_rank)});
     if ((request.micro_batch & (request.micro_batch - 1)) != 0)
         usage_error("--micro_batch '" + std::to_string(request.micro_batch) + "': need a power of two");
     if (request.device == Device::automatic) request.device = Device::cpu; // as in hw4 train
-    if (preset != nullptr) {
-        if (request.models.empty()) models(preset->model);
-        take_if_none(request.seq_lens, preset->seq_lens);
-        take_if_none(request.warmups, preset->warmups);
-    }
-    take_if_none(request.models, {&step::presets().front()});
-    take_if_none(request.warmups, {request.rules.warmup});
-    take_if_none(request.ways, {std::begin(kEveryWay), std::end(kEveryWay)});
-    take_if_none(request.buckets, parse_byte_sizes("buckets", "1m..1g*10"));
     return request;
+}
+
+} // namespace
+
+StepRequest parse_step(int argc, char** argv) {
+    const StepPreset* preset = nullptr;
+    StepRequest request = parse_step_words(argc, argv, preset);
+    if (preset == nullptr || request.action != Action::run) return request;
+    std::vector<std::string> options = split(preset->options, ' ');
+    std::vector<char*> words = {argv[0]};
+    for (std::string& option : options) words.push_back(option.data());
+    words.insert(words.end(), argv + 1, argv + argc);
+    words.push_back(nullptr);
+    return parse_step_words(static_cast<int>(words.size()) - 1, words.data(), preset);
 }
 
 std::vector<StepCell> StepRequest::cells(int ranks) const {
@@ -140,14 +161,33 @@ std::vector<StepCell> StepRequest::cells(int ranks) const {
             for (const int64_t bytes : buckets) asked.push_back({kind, static_cast<size_t>(bytes)});
     if (ranks == 1) asked = {{}};
     std::vector<StepCell> all;
+    StepCell cell;
+    cell.batch_size = batch_size;
+    cell.micro_batch = micro_batch;
+    cell.threads = threads;
+    cell.rules = rules;
+    const auto for_ways = [&] {
+        if (one_rank && ranks > 1) all.push_back(cell);
+        if (one_rank && ranks > 1) all.back().one_rank = true;
+        for (const bool shard : shards)
+            for (const step::SyncWay& way : asked) {
+                all.push_back(cell);
+                all.back().way = way;
+                all.back().shard = shard;
+            }
+    };
     for (const step::Preset* const model : models)
         for (const int64_t seq_len : seq_lens.empty() ? std::vector<int64_t>{model->context} : seq_lens)
-            for (const int warmup : warmups)
-                for (const step::SyncWay& way : asked) {
-                    StepCell cell{model, way, shard, batch_size, seq_len, micro_batch, threads, rules};
-                    cell.rules.warmup = warmup;
-                    all.push_back(cell);
-                }
+            for (const Contract* const contract : contracts)
+                for (const StepAttention attention : attentions)
+                    for (const int warmup : warmups) {
+                        cell.model = model;
+                        cell.contract = contract;
+                        cell.seq_len = seq_len;
+                        cell.attention = attention;
+                        cell.rules.warmup = warmup;
+                        for_ways();
+                    }
     return all;
 }
 
@@ -186,8 +226,12 @@ public:
         if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case()); // a rank that is alone
         agree(ranks, [&] {
             interrupts_.emplace(ranks.is_first() ? kName : nullptr);
-            lines_ = is_standard_stream(request.output) ? stderr : stdout;
+            RunFiles files;
+            for (const std::string& path : {request.output, request.memory})
+                if (!path.empty()) files.add_output(path);
+            lines_ = files.lines();
             json_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.output : "", *interrupts_);
+            memory_ = std::make_unique<GrowingFile>(ranks.is_first() ? request.memory : "", *interrupts_);
         });
         frame_.argv = std::move(argv);
         device_ = common_device(request.device, request.quiet, ranks);
@@ -196,7 +240,10 @@ public:
             frame_.machine = (device_ == "gpu" ? bench::gpu_workbench() : bench::cpu_workbench(1))->machine_json();
         });
         group_ = bench::group_of(ranks, device_, collectives_->library());
-        agree(ranks_, [&] { json_->begin(bench::list_start(frame_), bench::kListEnd); });
+        agree(ranks_, [&] {
+            json_->begin(bench::list_start(frame_), bench::kListEnd);
+            memory_->begin(picture_.start(), picture_.end());
+        });
     }
 
     const RankGroup& group() const { return group_; }
@@ -207,13 +254,20 @@ public:
         std::fputs(text.c_str(), lines_);
         std::fflush(lines_);
     }
-    void add(const bench::Outcome& outcome, const std::string& line, const std::string& json) {
+    void add(const bench::Outcome& outcome, const std::string& line, const std::string& json,
+             const std::vector<bench::MemoryTrack>& tracks = {}) {
         say(line);
-        agree(ranks_, [&] { json_->add((ending_.cells() == 0 ? "" : ",\n  ") + indented(json)); });
+        agree(ranks_, [&] {
+            json_->add((ending_.cells() == 0 ? "" : ",\n  ") + indented(json));
+            for (const bench::MemoryTrack& track : tracks) memory_->add(picture_.next(track));
+        });
         ending_.add(outcome.status, outcome.reason);
     }
     ExitCode finish() {
-        agree(ranks_, [&] { json_->finish(); });
+        agree(ranks_, [&] {
+            json_->finish();
+            memory_->finish();
+        });
         if (const std::string why = ending_.why(); !why.empty() && ranks_.is_first())
             std::fprintf(stderr, "%s: %s\n", kName, why.c_str());
         return ending_.code();
@@ -225,6 +279,8 @@ private:
     FILE* lines_ = stdout;
     std::optional<InterruptGuard> interrupts_;
     std::unique_ptr<GrowingFile> json_;
+    std::unique_ptr<GrowingFile> memory_;
+    bench::MemoryPicture picture_;
     bench::Frame frame_;
     std::string device_;
     std::unique_ptr<Collectives> collectives_;
@@ -251,10 +307,21 @@ ExitCode run_step(const bench::StepRequest& request, std::vector<std::string> ar
     RanksReport report(request, std::move(argv), ranks);
     const int processors = share_of_processors(ranks, available_processors(), allowed_processors());
     report.say(bench::step_head(report.group()));
+    double of_one = 0; // tokens/s of the last row by one rank, which rows by several follow
     for (bench::StepCell cell : request.cells(ranks.count())) {
         if (cell.threads == 0) cell.threads = processors;
-        const bench::StepRow row = bench::measure_step(cell, report.group(), ranks, report.collectives());
-        report.add(row.outcome, bench::step_line(row), bench::step_json(row));
+        bench::StepRow row = bench::measure_step(cell, report.group(), ranks, report.collectives());
+        const double tokens = row.seconds.empty() ? 0 : row.tokens_per_second();
+        if (cell.one_rank)
+            of_one = tokens;
+        else if (of_one > 0)
+            row.against_one_rank = tokens / of_one;
+        std::vector<bench::MemoryTrack> tracks;
+        if (row.outcome.status == bench::Status::ok)
+            tracks = {{bench::words_of(cell), "forward", row.in_forward.events},
+                      {bench::words_of(cell), "step", row.in_step.events}};
+        report.add(row.outcome, row.seconds.empty() && !ranks.is_first() ? "" : bench::step_line(row),
+                   row.seconds.empty() && !ranks.is_first() ? "" : bench::step_json(row), tracks);
     }
     return report.finish();
 }

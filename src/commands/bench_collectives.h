@@ -18,6 +18,7 @@ struct CollectiveRequest {
     std::vector<int> warmups;
     CollectiveRules rules; // except for the warm-ups
     std::string output;    // JSON; a file's name, or - for standard output; empty: none
+    std::string memory;    // a snapshot; empty: none
     bool quiet = false;
 };
 
@@ -26,25 +27,25 @@ struct AllreduceRequest : CollectiveRequest {
     std::vector<Via> vias = {Via::mpi};
 };
 
-// Sizes and warm-ups for a table of the course.
+// Options for a table of the course.
 struct StepPreset {
     const char* name;
     const char* idea;
-    const char* model;
-    std::vector<int64_t> seq_lens;
-    std::vector<int> warmups;
+    const char* options; // the user's replace them
 };
 const std::vector<StepPreset>& step_presets();
 
-// An empty list was not given.
 struct StepRequest : CollectiveRequest {
     std::vector<const step::Preset*> models;
-    std::vector<int64_t> seq_lens;
+    std::vector<const Contract*> contracts = {&kF32};
+    std::vector<int64_t> seq_lens; // empty: the model's
+    std::vector<StepAttention> attentions = {StepAttention::ours};
     std::vector<step::SyncWay::Kind> ways; // for several ranks
     std::vector<int64_t> buckets;          // bytes
+    std::vector<bool> shards = {false};
     int64_t batch_size = 4;
     int64_t micro_batch = 0;
-    bool shard = false;
+    bool one_rank = false; // one rank too, before several
     int threads = 0;
 
     std::vector<StepCell> cells(int ranks) const;

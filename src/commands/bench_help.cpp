@@ -160,29 +160,42 @@ std::string step_help() {
        mpirun -np N build/hw4_mpi bench step [options]     make hw4-mpi
 
 )" + laid_out(R"(Times a training step, that of hw4 train: forward, backward, optimizer, and
-what several ranks need to add up their gradients, in the order that gives the bytes of one rank. All in
-float32. A row has mean and standard deviation, tokens/s, GFLOP/s and, on a GPU, their share of what its float32 units
-can do, the peak memory of a rank (the JSON file also has that of a forward pass alone), and the share of the time
-that each operation takes. comm % is the share of a step that is neither forward, backward nor optimizer; it includes
-the time that ranks wait for one another.
+what several ranks need to add up their gradients, in the order that gives the bytes of one rank. A row has
+mean and standard deviation, tokens/s, GFLOP/s and, on a GPU, their share of what its float32 units can do, or under
+bf16 its tensor cores where their rate is known, the peak memory of a rank, each phase's time by operation with the number of calls, and the memory in use at
+most. comm % is the share of a step that is neither forward, backward nor optimizer; it includes the time that ranks
+wait for one another. The JSON file also has the peaks after the start and before the optimizer, and the
+CRC-32 of the parameters after the last step, which no way, shard or number of ranks changes,
+under bf16 with the same micro-batch.
+
+hw4 takes all memory before the first step, so its peak is what a run needs from then on. Memory in use is what a
+framework holds that takes memory for each tensor: each from the operation that writes it to the last one that reads
+it, in the order of hw4's operations, and hw4's own scratch memory. Forward alone keeps nothing for backward, as under torch.no_grad().
 
 )" + choice("--model", step::presets()) +
               R"(  a list, default small. hw4 train --help has their sizes
+  --contract f32|bf16  a list, default f32; hw4 train --help says what they are
   --seq_len N  a list, default the model's context
   --batch_size N  sequences of all ranks together, default 4
   --micro_batch N  sequences that a rank computes at a time, a power of two; default: all of its own
-)" + choice("--preset", step_presets()) +
-              R"(  a model, contexts and warm-ups (below), unless other options say otherwise
+  --attention ours|naive  a list, default ours. naive has all scores in memory and keeps the weights of every layer for
+    backward, in float32, on a GPU by cuBLAS; parameters have other bytes then
+  --preset NAME  options for a table of the course (below), which other options replace
   --ways naive|flat|bucketed|overlapped  with several ranks, a list: one call a tensor; one call; one call a bucket of
     neighbouring tensors; the same while backward goes on. Default: all
   --buckets BYTES  sizes of buckets, a list, default 1m..1g*10
-  --shard  each rank keeps only its share of AdamW's m and v (ZeRO-1)
+  --shard[=yes|no|both]  each rank keeps only its share of AdamW's m and v (ZeRO-1)
+  --one_rank  with several ranks, also the whole batch by the first one alone, and how many times as many tokens/s the
+    others' rows have
   --threads N  of a rank; default: ranks share the processors
   --device auto|gpu|cpu  auto, the default, takes the CPU; gpu takes GPUs of compute capability 8.0 or later, which
     ranks may share
   --warmup N  steps before the first that counts: a list, default 5
   --repeats N  steps, default 10
   --limit SECONDS  stop after 3 or more steps once they have taken so long; default 60)" +
+              R"(
+  --memory FILE.pickle  the memory in use of a forward alone and of a step, on the first rank, as a snapshot of PyTorch
+    for pytorch.org/memory_viz: a tensor is named by the operation that writes it)" +
               std::string(kRanksOptions) + "\npresets:\n" + lines_of(step_presets()) + kExitCodes);
 }
 

@@ -30,14 +30,6 @@ std::string parse_baseline(const std::string& text) {
     return parse_name("relative-to", name.empty() ? text : name);
 }
 
-std::vector<bool> parse_causal(const char* text) {
-    const std::string word = text == nullptr ? "yes" : text;
-    if (word == "yes") return {true};
-    if (word == "no") return {false};
-    if (word == "both") return {false, true};
-    refuse_value("causal", word, "yes, no or both, after =");
-}
-
 const Preset* parse_preset(const std::string& name) {
     std::vector<std::string> names;
     for (const Preset& preset : presets()) {
@@ -64,11 +56,6 @@ int64_t parse_bytes(const char* option, const std::string& text, int64_t least) 
     const auto bytes = sized_number(text, least, std::numeric_limits<int64_t>::max());
     if (!bytes) refuse_value(option, text, "bytes, such as 8G, 512M or 1000000");
     return *bytes;
-}
-
-std::string parse_pickle_name(const std::string& name) {
-    if (!ends_in(name, ".pickle")) refuse_value("memory", name, "a name that ends in .pickle");
-    return name;
 }
 
 Shape parse_shape(const std::string& text) {
@@ -101,7 +88,7 @@ std::vector<CommandOption> options_of(Request& request) {
          [&](const char* value) {
              common.queries = value == nullptr ? 1 : parse_count("decode", value, kMostQueries);
          }},
-        {"causal", optional_argument, [&](const char* value) { sweep.causal = parse_causal(value); }},
+        {"causal", optional_argument, [&](const char* value) { sweep.causal = parse_yes_or_no("causal", value); }},
         {"repeats", kValue, [&](const char* value) { sweep.repeats = parse_count("repeats", value, kMostRepeats); }},
         {"preset", kValue, [&](const char* value) { sweep.preset = parse_preset(value); }},
         {"shape", kValue, [&](const char* value) { sweep.shapes.push_back(parse_shape(value)); }},

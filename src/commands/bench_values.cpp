@@ -69,6 +69,19 @@ std::string parse_json_name(const std::string& name) {
     return name;
 }
 
+std::string parse_pickle_name(const std::string& name) {
+    if (!ends_in(name, ".pickle")) refuse_value("memory", name, "a name that ends in .pickle");
+    return name;
+}
+
+std::vector<bool> parse_yes_or_no(const char* option, const char* text) {
+    const std::string word = text == nullptr ? "yes" : text;
+    if (word == "yes") return {true};
+    if (word == "no") return {false};
+    if (word == "both") return {false, true};
+    refuse_value(option, word, "yes, no or both, after =");
+}
+
 std::vector<int> parse_warmups(const std::string& text) {
     std::vector<int> warmups;
     for (const int64_t number : parse_numbers("warmup", text, 0, kMostRepeats))

@@ -25,6 +25,8 @@ std::optional<int64_t> sized_number(const std::string& text, int64_t least, int6
 // B; A..B is A..B*2.
 std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most);
 std::string parse_json_name(const std::string& name);
+std::string parse_pickle_name(const std::string& name);
+std::vector<bool> parse_yes_or_no(const char* option, const char* text); // or both; without a text yes
 std::vector<int> parse_warmups(const std::string& text);
 double parse_seconds(const std::string& text);
 

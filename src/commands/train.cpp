@@ -50,8 +50,9 @@ ExitCode run_train(int argc, char** argv, Ranks& ranks) {
         const int share = share_of_processors(ranks, available_processors(), allowed_processors());
         const int threads = request.threads > 0 ? request.threads : share;
         if (request.gpu) gpu::ask_for_few_connections();
-        step::run_training(request, "hw4", threads, ranks,
-                           [&] { return request.gpu ? step::make_gpu(ranks.node_rank()) : step::make_cpu(threads); });
+        step::run_training(request, "hw4", threads, ranks, [&](const Contract& contract) {
+            return request.gpu ? step::make_gpu(ranks.node_rank(), contract) : step::make_cpu(threads, contract);
+        });
     } else if (ranks.is_first()) {
         std::fputs(request.action == Action::help ? step::training_help("hw4", kMore).c_str() : version_line().c_str(),
                    stdout);

@@ -116,7 +116,8 @@ std::string contract_revisions() {
     for (const Contract* contract : contracts())
         for (const Computed& computed : contract->computes)
             revisions += (revisions.empty() ? "" : " ") + contract->revision_of(*computed.operation);
-    return revisions + " " + step::kRevision;
+    for (const Contract* contract : step::kStepContracts) revisions += " " + step::step_revision(*contract);
+    return revisions;
 }
 
 void refuse_sharing_standard_output(const std::vector<std::string>& outputs) {

@@ -50,7 +50,7 @@ private:
     std::string why_no_arrays(size_t words) const;
 };
 
-// "f32.forward/1 f32.backward/1 ... f32.step/1": for --version.
+// "f32.forward/1 f32.backward/1 ... bf16.step/1": for --version.
 std::string contract_revisions();
 
 // Throws Error (usage): more than one of the outputs is "-".

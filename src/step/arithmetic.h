@@ -23,6 +23,14 @@
 //   AdamW       g = g * factor, also where the factor is 1; then adamw() below. Its coefficients are computed in
 //               doubles by + - * / sqrt alone and rounded once.
 //
+// The contract "bf16.step/1" is this one but for products and attention, in mixed precision: memory stays float32.
+//   linear      both factors of each of the three products are rounded to bf16, to nearest even; sums and the residual
+//               are float32. On CPUs K-SUM and TOKEN-SUM of the rounded factors, so that all have the same bytes; on
+//               GPUs cuBLASLt's order, where the tokens of a micro-batch are one leaf of TOKEN-SUM.
+//   attention   contract bf16, forward and backward; on CPUs its reference's bytes.
+// The same GPU with the same cuBLAS has the same bytes on every run, and so has every number of ranks with the same
+// micro-batches.
+//
 // A NaN's bytes differ between machines, so a step is refused before AdamW when its loss or n2 is not finite. A NaN
 // among the logits, or a largest logit beyond +-2^21 / log2(e), makes the loss NaN or infinite.
 //

@@ -20,8 +20,7 @@ constexpr const char* kArrays[] = {"", "m.", "v."};
 constexpr const char* kNoCrc = "00000000"; // until the numbers are known
 
 SettingTexts metadata_of(const TrainingState& state, const std::string& crc) {
-    SettingTexts metadata = {{"contract", kRevision}};
-    for (auto& setting : texts_of(state.settings)) metadata.push_back(std::move(setting));
+    SettingTexts metadata = texts_of(state.settings);
     metadata.insert(metadata.end(), {{"step", text_of(state.step)},
                                      {"tokens", text_of(state.tokens)},
                                      {"tokens_crc32", state.tokens_crc32},
@@ -115,11 +114,18 @@ Number CheckpointReader::number(const std::string& key, Number least, Number mos
 std::string CheckpointReader::crc32() const { return metadata("crc32"); }
 
 void CheckpointReader::take_state() {
-    if (metadata("contract") != kRevision) refuse(path_, "contract " + metadata("contract") + ", need " + kRevision);
+    const std::string revision = metadata("contract");
+    const auto is_its = [&](const Contract* contract) { return step_revision(*contract) == revision; };
+    const auto* const found = std::find_if(std::begin(kStepContracts), std::end(kStepContracts), is_its);
+    if (found == std::end(kStepContracts))
+        refuse(path_, "contract " + revision + ", need " + step_revision(kF32) + " or " + step_revision(kBf16));
+    state_.settings.contract = *found;
     each_setting(state_.settings,
                  [&](const char* name, auto& value, auto least, auto most) { value = number(name, least, most); });
     const std::string why_not = why_no_model(state_.settings.model);
     if (!why_not.empty()) refuse(path_, why_not);
+    const int64_t micro_batch = state_.settings.micro_batch;
+    if ((micro_batch & (micro_batch - 1)) != 0) refuse(path_, "micro_batch '" + text_of(micro_batch) + "'");
     state_.step = number("step", int64_t{0}, state_.settings.steps);
     state_.tokens = number("tokens", int64_t{1}, INT64_MAX);
     state_.tokens_crc32 = metadata("tokens_crc32");

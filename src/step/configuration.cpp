@@ -22,7 +22,7 @@ std::string crc_text(uint64_t crc) {
 }
 
 SettingTexts texts_of(Configuration settings) {
-    SettingTexts texts;
+    SettingTexts texts = {{"contract", step_revision(*settings.contract)}};
     each_setting(settings,
                  [&](const char* name, const auto& value, auto, auto) { texts.emplace_back(name, text_of(value)); });
     return texts;

@@ -8,13 +8,22 @@
 #include <utility>
 #include <vector>
 
+#include "src/contracts/contract.h"
 #include "src/step/model.h"
+
+namespace hw4 {
+inline const char* name_of(const Contract* contract) { return contract->name; }
+} // namespace hw4
 
 namespace hw4::step {
 
-constexpr const char* kRevision = "f32.step/1"; // another rounding anywhere in a step is another revision
+inline constexpr const Contract* kStepContracts[] = {&kF32, &kBf16}; // arithmetic.h says what they are of a step
+
+// "f32.step/1": another rounding anywhere in a step is another revision.
+inline std::string step_revision(const Contract& contract) { return std::string(contract.name) + ".step/1"; }
 
 struct Configuration {
+    const Contract* contract = &kF32;
     Model model;
     int64_t batch = 4; // sequences of a step
     int64_t context = 512;
@@ -26,6 +35,9 @@ struct Configuration {
     double beta1 = 0.9;
     double beta2 = 0.95;
     double eps = 1e-8;
+    int64_t micro_batch = 1; // a power of two; under bf16 alone it decides bytes
+
+    bool is_bf16() const { return contract == &kBf16; }
 };
 
 // visit(name, the setting, least, most)
@@ -49,9 +61,10 @@ void each_setting(Configuration& settings, const Visit& visit) {
     visit("beta1", settings.beta1, 0.0, kBelowOne);
     visit("beta2", settings.beta2, 0.0, kBelowOne);
     visit("eps", settings.eps, 1e-30, 1e6);
+    if (settings.is_bf16()) visit("micro_batch", settings.micro_batch, int64_t{1}, kMany);
 }
 
-// Names and values, a double as the shortest text that gives the same double.
+// Names and values, the contract's revision first, a double as the shortest text that gives the same double.
 using SettingTexts = std::vector<std::pair<std::string, std::string>>;
 std::string text_of(int64_t value);
 std::string text_of(double value);

@@ -1,6 +1,7 @@
 #include "src/cpu/kernels.h"
 #include "src/step/orders.h"
 #include "src/step/product.h"
+#include "src/step/rounded_operands.h"
 #include "src/step/token_leaves.h"
 
 namespace hw4::step {
@@ -81,8 +82,8 @@ public:
         std::copy_n(leaves, width, d_gain);
     }
 
-private:
-    void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
+protected:
+    void compute(const Problem& problem, float* in, const float* forward_out, RowStatistics* statistics,
                  float* out) override {
         const cpu::Kernel& kernel = cpu::choose_kernel("", problem, kF32);
         const size_t bytes = cpu::plan_of(kernel, problem, team_.threads()).scratch_bytes;
@@ -99,6 +100,7 @@ private:
         }
     }
 
+private:
     Products products_;
     Room room_;
     Room scratch_; // of attention
@@ -115,7 +117,8 @@ std::vector<const Kernels*> supported_kernels() {
     return kernels;
 }
 
-std::unique_ptr<Machine> make_cpu(int threads, const Kernels& kernels) {
+std::unique_ptr<Machine> make_cpu(int threads, const Contract& contract, const Kernels& kernels) {
+    if (&contract == &kBf16) return std::make_unique<RoundedOperands<Cpu>>(threads, kernels);
     return std::make_unique<Cpu>(threads, kernels);
 }
 

@@ -44,13 +44,20 @@ std::optional<Piece> shard_of(bool sharded, const Configuration& settings, const
     return shards_of(parameters_of(settings.model).floats, ranks.count())[static_cast<size_t>(ranks.rank())];
 }
 
-int64_t micro_batch_for(int64_t most, int64_t batch, const Ranks& ranks) {
+int64_t micro_batch_for(int64_t most, int64_t batch, const Ranks& ranks, bool alike) {
+    const std::vector<SumNode> nodes = parts_of_ranks(static_cast<int>(batch), ranks.count());
     int64_t widest = 1;
-    for (const SumNode& node : parts_of_ranks(static_cast<int>(batch), ranks.count()))
-        if (node.rank == ranks.rank()) widest = std::max<int64_t>(widest, node.width);
+    for (const SumNode& node : nodes)
+        if (alike || node.rank == ranks.rank()) widest = std::max<int64_t>(widest, node.width);
     int64_t size = 1;
     while (size < widest) size *= 2;
-    return most > 0 ? std::min(most, size) : size;
+    if (most > 0) size = std::min(most, size);
+    const auto is_cut = [&](const SumNode& node) {
+        const int64_t end = int64_t{node.first} + node.width;
+        return node.first % size != 0 || (end % size != 0 && end != batch);
+    };
+    while (alike && std::any_of(nodes.begin(), nodes.end(), is_cut)) size /= 2;
+    return size;
 }
 
 DataParallel::DataParallel(Trainer& trainer, const Configuration& settings, Ranks& ranks, SyncWay way, bool sharded)

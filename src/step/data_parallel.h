@@ -55,8 +55,9 @@ Piece in_shard(const Piece& shard, const Piece& range);
 // This rank's, of what it updates; nothing where the optimizer is not sharded.
 std::optional<Piece> shard_of(bool sharded, const Configuration& settings, const Ranks& ranks);
 
-// The largest micro-batch, up to `most`, that a rank's parts of a batch take; 0: no limit.
-int64_t micro_batch_for(int64_t most, int64_t batch, const Ranks& ranks);
+// The largest micro-batch, up to `most`, that a rank's parts of a batch take; 0: no limit. `alike`: that all ranks'
+// parts take whole, so that a batch is cut as one rank would cut it.
+int64_t micro_batch_for(int64_t most, int64_t batch, const Ranks& ranks, bool alike = false);
 
 class DataParallel {
 public:

@@ -161,8 +161,8 @@ protected:
     static int64_t piece_of(int64_t width) { return std::max<int64_t>(kPieceFloats / width, 1); }
 
     // Contract f32, operands as in a file. Forward, whose `forward_out` is null, writes the statistics; backward gets
-    // forward's and its O, and need not use them.
-    virtual void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
+    // forward's and its O, and need not use them. The inputs are copies, which it may change.
+    virtual void compute(const Problem& problem, float* in, const float* forward_out, RowStatistics* statistics,
                          float* out) = 0;
 
     template <class OfRow>

@@ -124,18 +124,22 @@ public:
     // places are forgotten.
     virtual void mark() = 0;
     virtual std::vector<double> laps() = 0;
+    // The GPU's stream in which operations follow one another, for another's between them, which finds all earlier ones
+    // complete; null on a processor.
+    virtual void* stream() { return nullptr; }
 };
 
 // seq train's: one thread and plain loops that follow arithmetic.h and orders.h word for word.
-std::unique_ptr<Machine> make_reference();
+std::unique_ptr<Machine> make_reference(const Contract& contract = kF32);
 
 // hw4's on a CPU: threads, 0 for one a processor, and vector units.
 struct Kernels;
 std::vector<const Kernels*> supported_kernels(); // that this processor has, the fastest last
-std::unique_ptr<Machine> make_cpu(int threads, const Kernels& kernels = *supported_kernels().back());
+std::unique_ptr<Machine> make_cpu(int threads, const Contract& contract = kF32,
+                                  const Kernels& kernels = *supported_kernels().back());
 
 // hw4's on the GPU of that number, counted round, of compute capability 8.0 or later. Throws Error (no_gpu,
-// out_of_memory) where it cannot be used.
-std::unique_ptr<Machine> make_gpu(int card = 0);
+// out_of_memory) where it cannot be used, also where bf16 lacks cuBLASLt.
+std::unique_ptr<Machine> make_gpu(int card = 0, const Contract& contract = kF32);
 
 } // namespace hw4::step

@@ -22,15 +22,11 @@ Pass::Pass(Machine& machine, const Configuration& settings, const Parameters& pa
     last_input_ = machine.floats(rows * width);
     last_factors_ = machine.floats(rows);
     logits_ = machine.floats(rows * static_cast<size_t>(model_.vocabulary));
-    backward_ = machine.floats(rows * static_cast<size_t>(backward_floats(model_)));
+    backward_ = machine.floats(rows * (2 * width + hidden + std::max(3 * width, 2 * hidden)));
     dx_ = backward_.get();
     narrow_ = dx_ + rows * width;
     hidden_ = narrow_ + rows * width;
     wide_ = hidden_ + rows * hidden;
-}
-
-int64_t Pass::backward_floats(const Model& model) {
-    return 2 * model.width + model.hidden + std::max(3 * model.width, 2 * model.hidden);
 }
 
 Pass::Layer Pass::make_layer(size_t rows) {

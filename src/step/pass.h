@@ -19,9 +19,6 @@ using Written = std::function<void(size_t place)>;
 
 class Pass {
 public:
-    // Floats of a row that backward needs beside what forward leaves.
-    static int64_t backward_floats(const Model& model);
-
     // Takes memory for micro-batches of up to `sequences`. Throws Error (out_of_memory).
     Pass(Machine& machine, const Configuration& settings, const Parameters& parameters, int64_t sequences);
 

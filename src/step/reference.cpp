@@ -2,6 +2,7 @@
 #include "src/contracts/fma_clones.h"
 #include "src/step/host_machine.h"
 #include "src/step/orders.h"
+#include "src/step/rounded_operands.h"
 
 namespace hw4::step {
 namespace {
@@ -73,8 +74,8 @@ public:
             });
     }
 
-private:
-    void compute(const Problem& problem, const float* in, const float* forward_out, RowStatistics* statistics,
+protected:
+    void compute(const Problem& problem, float* in, const float* forward_out, RowStatistics* statistics,
                  float* out) override {
         compute_by_reference(kF32, problem, in, out, forward_out == nullptr ? statistics : nullptr);
     }
@@ -82,6 +83,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<Machine> make_reference() { return std::make_unique<Reference>(); }
+std::unique_ptr<Machine> make_reference(const Contract& contract) {
+    if (&contract == &kBf16) return std::make_unique<RoundedOperands<Reference>>();
+    return std::make_unique<Reference>();
+}
 
 } // namespace hw4::step

@@ -109,6 +109,7 @@ RunFiles files_of(const TrainingRequest& request) {
 Configuration new_settings(const TrainingRequest& request) {
     const Preset& preset = request.preset != nullptr ? *request.preset : presets().front();
     Configuration settings;
+    if (request.contract != nullptr) settings.contract = request.contract;
     settings.model = preset.model;
     settings.context = preset.context;
     apply_given(request, settings);
@@ -120,6 +121,7 @@ Configuration new_settings(const TrainingRequest& request) {
 // Those of the checkpoint. Throws Error (bad_data) where an option says otherwise.
 Configuration settings_of(const std::string& checkpoint, const TrainingState& state, const TrainingRequest& request) {
     Configuration asked = state.settings;
+    if (request.contract != nullptr) asked.contract = request.contract;
     if (request.preset != nullptr) asked.model = request.preset->model;
     apply_given(request, asked);
     const SettingTexts wanted = texts_of(asked);
@@ -142,7 +144,7 @@ void require_same_tokens(const std::string& checkpoint, const TrainingState& sta
 class Training {
 public:
     Training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
-             const std::function<std::unique_ptr<Machine>()>& make_machine)
+             const MakeMachine& make_machine)
         : request_(request), ranks_(ranks) {
         agree(ranks_, [&] {
             lines_ = files_of(request).lines();
@@ -155,9 +157,10 @@ public:
                 output_.emplace(request.checkpoint, *interrupts_);
                 log_.emplace(request.log, *interrupts_);
             }
-            const int64_t micro_batch = micro_batch_for(request.micro_batch, state_.settings.batch, ranks_);
-            machine_ = make_machine();
-            trainer_.emplace(*machine_, state_.settings, micro_batch, shard_of(request.shard, state_.settings, ranks_));
+            cut_batch();
+            machine_ = make_machine(*state_.settings.contract);
+            trainer_.emplace(*machine_, state_.settings, state_.settings.micro_batch,
+                             shard_of(request.shard, state_.settings, ranks_));
             together_.emplace(*trainer_, state_.settings, ranks_, SyncWay(), request.shard);
             if (old_)
                 take_old();
@@ -224,6 +227,19 @@ private:
                                                         " for the first rank, need the same file");
             }
         });
+    }
+
+    // Under bf16 the micro-batch decides bytes: it is the same on all ranks, and the checkpoint's.
+    void cut_batch() {
+        Configuration& settings = state_.settings;
+        const bool is_old = settings.is_bf16() && old_;
+        const int64_t most = is_old && request_.micro_batch == 0 ? settings.micro_batch : request_.micro_batch;
+        const int64_t size = micro_batch_for(most, settings.batch, ranks_, settings.is_bf16());
+        if (is_old && size != settings.micro_batch)
+            throw Error(ExitCode::bad_data, request_.checkpoint + ": is of micro_batch " +
+                                                text_of(settings.micro_batch) + ", and these options and ranks have " +
+                                                text_of(size) + ", which gives other bytes under bf16");
+        settings.micro_batch = size;
     }
 
     // The parameters (0), m (1) or v (2), from the first number that this rank has.
@@ -328,7 +344,7 @@ private:
 } // namespace
 
 void run_training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
-                  const std::function<std::unique_ptr<Machine>()>& make_machine) {
+                  const MakeMachine& make_machine) {
     Training(request, program, threads, ranks, make_machine).run();
 }
 

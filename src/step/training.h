@@ -20,6 +20,7 @@ struct TrainingRequest {
     std::string checkpoint;
     std::string log; // empty: none
     const Preset* preset = nullptr;
+    const Contract* contract = nullptr;
     std::map<std::string, std::string> given; // settings that options name, checked
     int token_bits = 16;
     int64_t micro_batch = 0; // 0: the whole batch
@@ -38,11 +39,13 @@ TrainingRequest parse_training(int argc, char** argv, const std::vector<CommandO
 // `more`: what --help says of these options, as lines.
 std::string training_help(const std::string& program, const std::string& more);
 
+using MakeMachine = std::function<std::unique_ptr<Machine>(const Contract& contract)>;
+
 // Called by all ranks. The first rank prints the lines and writes the files. `threads` draw the initial weights. Throws
 // Error, AgreedError where there are several ranks: after each failure CHECKPOINT is as the last save left it, and so
 // is LOG, or it has the lines of the save that failed too.
 void run_training(const TrainingRequest& request, const std::string& program, int threads, Ranks& ranks,
-                  const std::function<std::unique_ptr<Machine>()>& make_machine);
+                  const MakeMachine& make_machine);
 
 // seq train. `version`: what --version prints. Throws Error.
 void train_by_reference(int argc, char** argv, const std::string& version);

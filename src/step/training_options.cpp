@@ -32,6 +32,12 @@ const Preset& preset_named(const std::string& name) {
     usage_error("--model '" + name + "': need one of " + names);
 }
 
+const Contract& contract_named(const std::string& name) {
+    for (const Contract* contract : kStepContracts)
+        if (name == contract->name) return *contract;
+    usage_error("--contract '" + name + "': need " + contract_names(kStepContracts));
+}
+
 int64_t micro_batch_of(const char* value) {
     const int64_t size = count_of("micro-batch", value);
     if ((size & (size - 1)) != 0) usage_error("--micro-batch '" + std::string(value) + "': need a power of two");
@@ -47,6 +53,7 @@ std::vector<CommandOption> options_of(TrainingRequest& request) {
     constexpr int kValue = required_argument;
     std::vector<CommandOption> list = {
         {"model", kValue, [&](const char* value) { request.preset = &preset_named(value); }},
+        {"contract", kValue, [&](const char* value) { request.contract = &contract_named(value); }},
         {"token-bits", kValue, [&](const char* value) { request.token_bits = token_bits_of(value); }},
         {"micro-batch", kValue, [&](const char* value) { request.micro_batch = micro_batch_of(value); }},
         {"save-every", kValue, [&](const char* value) { request.save_every = count_of("save-every", value); }},
@@ -104,7 +111,7 @@ std::string training_help(const std::string& program, const std::string& more) {
            laid_out(R"(Trains a transformer (pre-norm,
 RMSNorm, RoPE, causal attention, SwiGLU, an untied head, no biases) with AdamW in float32. Every rounding is defined:
 the same options and TOKENS give the same bytes of losses and CHECKPOINT on every machine, with any number of threads
-and any micro-batch.
+and any micro-batch; under bf16, on every run.
 
 TOKENS is the text, uint16 or uint32, little-endian: plain, or NumPy's .npy of shape (N,); - is standard input.
 CHECKPOINT is a safetensors file: parameters, AdamW's m and v, the step, all settings. It is written under a temporary
@@ -114,6 +121,9 @@ an existing CHECKPOINT.
 options:
   --model )" + names +
                     R"(  sizes and context, see below; default )" + presets().front().name + R"(
+  --contract f32|bf16  default f32. bf16 rounds what enters products and attention to bf16, for a GPU's tensor cores;
+    all else stays float32. The bytes depend on --micro-batch, which CHECKPOINT keeps, and on the kind of GPU and its
+    cuBLAS, but not on the run or the number of ranks; all CPUs give the same
   --width N, --hidden N, --layers N, --heads N, --vocabulary N, --context N  other sizes than the model's
   --batch N  sequences of a step, default 4
   --steps N  steps of the whole training, default 100
@@ -123,7 +133,8 @@ options:
   --weight-decay X, --beta1 X, --beta2 X, --eps X  of AdamW, default 0.1, 0.9, 0.95, 1e-8
   --seed N  of the initial weights and of where sequences begin, default 1
   --token-bits 16|32  of a token in a plain file, default 16
-  --micro-batch N  sequences computed at a time, a power of two: fewer take less memory. Default: the whole batch
+  --micro-batch N  sequences computed at a time, a power of two: fewer take less memory. Default: the whole batch, of
+    several ranks a rank's share; under bf16 name N so that other numbers of ranks give the same bytes
   --save-every K  write CHECKPOINT after each K steps too
   --until N  stop after step N, for --resume to go on from there; 0 writes the initial weights
   --resume  go on from CHECKPOINT, to the bytes of a run that was not stopped. Settings come from CHECKPOINT; an option

@@ -122,14 +122,15 @@ TEST(StepOnGpu, GradientsOfWeightsAreWaitedFor) {
     }
 }
 
-// Trains five steps; returns the parameters, and the losses and norms in `said`.
-Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, std::vector<double>& said) {
+// Returns the parameters, and the losses and norms in `said`.
+Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, std::vector<double>& said,
+               int64_t steps = 5) {
     test::TemporaryFolder folder;
     test::write_file(folder / "t", test::small_text());
     const TokenFile text(folder / "t", 16, settings);
     Trainer trainer(machine, settings, micro_batch);
     test::draw_all(machine, trainer, settings.seed);
-    for (int64_t t = 1; t <= 5; ++t) {
+    for (int64_t t = 1; t <= steps; ++t) {
         const auto batch = [&](int64_t first, int64_t count) { return text.sequences(settings, t - 1, first, count); };
         const StepResult result = test::take_step(trainer, t, batch, settings.batch);
         said.insert(said.end(), {result.loss, result.norm});
@@ -139,18 +140,101 @@ Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, st
     return parameters;
 }
 
-TEST(StepOnGpu, TrainsToTheParametersOfTheCpu) {
-    HW4_SKIP_WITHOUT_GPU();
+Configuration tiny_settings() {
     Configuration tiny = test::small_settings();
     tiny.model = {64, 256, 2, 4, 256};
     tiny.batch = 4;
     tiny.context = 64;
-    for (const Configuration& settings : {test::small_settings(), tiny}) {
+    return tiny;
+}
+
+TEST(StepOnGpu, TrainsToTheParametersOfTheCpu) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Configuration& settings : {test::small_settings(), tiny_settings()}) {
         std::vector<double> said;
         const Floats expected = trained(*make_cpu(0), settings, 8, said);
         for (const int64_t micro_batch : {1, 8}) {
             std::vector<double> also_said;
             EXPECT_EQ(trained(*make_gpu(), settings, micro_batch, also_said), expected) << micro_batch;
+            EXPECT_EQ(also_said, said);
+        }
+    }
+}
+
+// ---- Under bf16: sums in another order than the CPU's, of the same rounded factors
+
+double root_of_squares(const Floats& numbers) {
+    double sum = 0;
+    for (const float x : numbers) sum += double{x} * x;
+    return std::sqrt(sum);
+}
+
+// The machine under bf16, or nothing where cuBLASLt is not here.
+std::unique_ptr<Machine> make_half_gpu() {
+    try {
+        return make_gpu(0, kBf16);
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::no_gpu) << error.what();
+        return nullptr;
+    }
+}
+
+#define HW4_SKIP_WITHOUT_CUBLASLT()                                                                                    \
+    HW4_SKIP_WITHOUT_GPU();                                                                                            \
+    if (make_half_gpu() == nullptr) GTEST_SKIP() << "cuBLASLt is not here"
+
+// Odd widths, rows that are not aligned, one row; tiles of tensor cores, and sizes of the model small.
+const Shape kHalfShapes[] = {{1, 1, 1, 5, 1, 2},        {3, 1, 7, 257, 2, 6},   {1, 33, 33, 5, 1, 32},
+                             {2, 31, 1025, 13, 2, 4},   {5, 64, 40, 100, 1, 8}, {4, 96, 768, 1152, 2, 64},
+                             {2, 512, 768, 3072, 2, 64}};
+
+TEST(StepOnGpuUnderBf16, ProductsAreThoseOfTheCpu) {
+    HW4_SKIP_WITHOUT_CUBLASLT();
+    for (const NamedOperation& operation : kStepOperations) {
+        if (std::string(operation.name).rfind("linear", 0) != 0) continue;
+        for (const Shape& shape : kHalfShapes) {
+            const Floats expected = operation.results(*make_cpu(0, kBf16), shape, Numbers::ordinary);
+            Floats got = operation.results(*make_half_gpu(), shape, Numbers::ordinary);
+            EXPECT_EQ(got, operation.results(*make_half_gpu(), shape, Numbers::ordinary)) << operation.name; // each run
+            ASSERT_EQ(got.size(), expected.size());
+            const double norm = root_of_squares(expected);
+            const Floats exact = operation.results(*make_cpu(0), shape, Numbers::ordinary);
+            Floats unlike(exact);
+            for (size_t i = 0; i < got.size(); ++i) unlike[i] -= expected[i], got[i] -= expected[i];
+            EXPECT_LT(root_of_squares(got), 1e-4 * norm) << operation.name << ", " << shape.text();
+            EXPECT_GT(root_of_squares(unlike), 1e-3 * norm) << "rounded factors give nothing else than the exact ones";
+        }
+    }
+}
+
+TEST(StepOnGpuUnderBf16, AttentionIsNearTheCpus) {
+    HW4_SKIP_WITHOUT_CUBLASLT();
+    for (const NamedOperation& operation : kStepOperations) {
+        if (std::string(operation.name) != "attend") continue;
+        for (const Shape& shape : {Shape{2, 100, 1, 1, 3, 64}, Shape{1, 33, 1, 1, 2, 12}, Shape{3, 5, 1, 1, 1, 128}}) {
+            const Floats expected = operation.results(*make_cpu(0, kBf16), shape, Numbers::ordinary);
+            Floats got = operation.results(*make_half_gpu(), shape, Numbers::ordinary);
+            EXPECT_EQ(got, operation.results(*make_half_gpu(), shape, Numbers::ordinary)); // each run
+            ASSERT_EQ(got.size(), expected.size());
+            for (const float x : got) ASSERT_EQ(rounded_to(Element::bf16, x), x) << shape.text();
+            for (size_t i = 0; i < got.size(); ++i) got[i] -= expected[i];
+            EXPECT_LT(root_of_squares(got), 2e-2 * root_of_squares(expected)) << shape.text();
+        }
+    }
+}
+
+TEST(StepOnGpuUnderBf16, TrainsNearTheCpuAndTheSameOnEveryRun) {
+    HW4_SKIP_WITHOUT_CUBLASLT();
+    for (Configuration settings : {test::small_settings(), tiny_settings()}) {
+        settings.contract = &kBf16;
+        std::vector<double> expected;
+        trained(*make_cpu(0, kBf16), settings, 8, expected, 10);
+        for (const int64_t micro_batch : {1, 2, 8}) {
+            std::vector<double> said;
+            const Floats parameters = trained(*make_half_gpu(), settings, micro_batch, said, 10);
+            for (size_t i = 0; i < said.size(); i += 2) EXPECT_NEAR(said[i], expected[i], 1e-2 * expected[i]);
+            std::vector<double> also_said;
+            EXPECT_EQ(trained(*make_half_gpu(), settings, micro_batch, also_said, 10), parameters) << micro_batch;
             EXPECT_EQ(also_said, said);
         }
     }

@@ -253,7 +253,7 @@ class StepTest(BenchTest):
         for device in "cpu", "gpu":
             with self.subTest(device=device):
                 done = run("hw4", "bench", "step", "--device", device, "--model", "tiny", "--seq_len", "32,64",
-                           "--warmup", "0,1", "--repeats", "3", "--output", self.json)
+                           "--warmup", "0,1", "--repeats", "3", "--output", self.json, "--memory", self.dir / "m.pickle")
                 if device == "gpu" and done.returncode == NO_GPU:
                     self.skipTest(done.stderr)
                 self.assertEqual(done.returncode, OK, done.stderr)
@@ -265,10 +265,60 @@ class StepTest(BenchTest):
                     phases = [row[phase]["mean"] for phase in ("forward", "backward", "optimizer")]
                     self.assertGreater(min(phases), 0)
                     self.assertLess(sum(phases), row["step"]["mean"])
-                    self.assertTrue(all(row["operations"].values()), row["operations"])
                     self.assertEqual(row["of_peak"] is not None, device == "gpu")
-                    self.assertLess(row["peak_of_forward_bytes"], row["peak_before_optimizer_bytes"])
+                    self.assertLessEqual(row["peak_after_init_bytes"], row["peak_before_optimizer_bytes"])
                     self.assertEqual(sum(row["bytes"].values()), row["peak_bytes"])
+                    calls = {phase: {name: of["calls"] for name, of in row[phase]["operations"].items() if of["seconds"]}
+                             for phase in ("forward", "backward", "optimizer")}
+                    self.assertEqual(calls, {
+                        "forward": {"embedding": 1, "products": 9, "norms": 5, "rope": 2, "attention": 2, "swiglu": 2,
+                                    "loss": 1},
+                        "backward": {"embedding": 1, "products": 18, "norms": 10, "rope": 2, "attention": 2,
+                                     "swiglu": 2, "sums": 1},
+                        "optimizer": {"optimizer": 2}})
+                    self.assertLess(row["in_use_in_forward_bytes"], row["in_use_in_step_bytes"])
+                    self.assertLessEqual(row["in_use_in_step_bytes"], row["peak_bytes"])
+                with open(self.dir / "m.pickle", "rb") as file:
+                    entries = pickle.load(file)["device_traces"][0]
+                peaks, in_use = {}, 0
+                for entry in entries:
+                    signs = {"alloc": 1, "free_completed": -1}
+                    in_use += signs.get(entry["action"], 0) * entry["size"]
+                    track = tuple(frame["name"] for frame in entry["frames"][1:])
+                    peaks[track] = max(peaks.get(track, 0), in_use)
+                self.assertEqual(in_use, 0)
+                self.assertEqual(list(peaks.values()), [row[f"in_use_in_{part}_bytes"] for row in rows
+                                                        for part in ("forward", "step")])
+
+    def test_naive_attention(self):
+        for device in "cpu", "gpu":
+            with self.subTest(device=device):
+                done = run("hw4", "bench", "step", "--device", device, "--model", "tiny", "--seq_len", "100",
+                           "--attention", "ours,naive", "--warmup", "0", "--repeats", "3", "--output", self.json)
+                if device == "gpu" and done.returncode == NO_GPU:
+                    self.skipTest(done.stderr)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                ours, naive = self.rows()
+                if device == "gpu" and naive["status"] == "unsupported":
+                    self.skipTest(naive["reason"])
+                self.assertEqual((naive["status"], naive["attention"], naive["steps"]), ("ok", "naive", 3))
+                self.assertNotEqual(naive["parameters_crc32"], ours["parameters_crc32"])
+                scores = 4 * 4 * 100 * 100 * 4
+                self.assertEqual(naive["bytes"]["activations"] - ours["bytes"]["activations"], (2 + 1) * scores)
+
+
+    def test_a_row_for_each_contract(self):
+        for device in "cpu", "gpu":
+            done = run("hw4", "bench", "step", "--device", device, "--model", "tiny", "--seq_len", "32", "--contract",
+                       "f32,bf16", "--warmup", "0", "--repeats", "1", "--output", self.json)
+            if device == "gpu" and done.returncode == NO_GPU:
+                self.skipTest(done.stderr)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            exact, half = self.rows()
+            self.assertEqual((exact["contract"], half["contract"]), ("f32", "bf16"))
+            self.assertGreater(half["bytes"]["scratch"], 0)
+            if half["of_peak"]:  # of tensor cores
+                self.assertGreater(exact["of_peak"] / exact["gflop_per_s"], half["of_peak"] / half["gflop_per_s"])
 
 
 class AccumulateTest(BenchTest):

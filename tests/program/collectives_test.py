@@ -90,20 +90,30 @@ class StepTest(CliTest):
 
     def test_every_way(self):
         buckets = ("--buckets", "64k,1m")
+        crcs = set()  # of the parameters, the same for every way, number of ranks and shard
         for ranks, ways in ((1, [(None, None)]),
                             (3, [("naive", None), ("flat", None), ("bucketed", 1 << 16), ("bucketed", 1 << 20),
                                  ("overlapped", 1 << 16), ("overlapped", 1 << 20)])):
-            found, table = self.rows(ranks, *buckets)
+            found, table = self.rows(ranks, *buckets, "--one_rank", "--shard=both", "--memory", self.dir / "m.pickle")
+            self.assertEqual(len({row["parameters_crc32"] for row in found} | crcs), 1)
+            crcs.add(found[0]["parameters_crc32"])
+            if ranks > 1:
+                alone, *found = found
+                self.assertEqual((alone["ranks"], alone["way"], alone["against_one_rank"]), (1, None, None))
+                for row in found:
+                    self.assertAlmostEqual(row["against_one_rank"] * alone["tokens_per_s"] / row["tokens_per_s"], 1)
+            self.assertEqual([row["shard"] for row in found], [False] * len(ways) + [True] * len(ways))
+            found = found[:len(ways)]
             self.assertEqual([(row["way"], row["bucket_bytes"]) for row in found], ways)
             for row in found:
                 self.assertEqual((row["status"], row["ranks"], row["parameters"]), ("ok", ranks, 164160))
                 for part in ("step", "forward", "backward", "optimizer", "in_calls"):
                     self.assertEqual(len(row[part]["samples"]), 3, part)
-                self.assertTrue(all(row["operations"].values()), row["operations"])
+                self.assertTrue(row["backward"]["operations"]["products"]["seconds"])
                 self.assertGreater(row["step"]["mean"], row["forward"]["mean"])
                 self.assertAlmostEqual(row["tokens_per_s"] * row["step"]["mean"], 4 * 32, delta=1e-4)
             self.assertEqual([row["calls"] for row in found][:2], [15, 1] if ranks > 1 else [0])
-            self.assertEqual(table.count("ok: "), len(found))
+            self.assertEqual(table.count("ok: "), 2 * len(ways) + (ranks > 1))
 
     def test_ranks_on_gpus_which_they_may_share(self):
         out = self.dir / "s.json"
@@ -117,7 +127,7 @@ class StepTest(CliTest):
             found = json.loads(out.read_text())["results"]
             self.assertEqual([(row["status"], row["device"]) for row in found], [("ok", "gpu")] * 4)
             for row in found:
-                self.assertTrue(all(row["operations"].values()), row["operations"])
+                self.assertTrue(row["backward"]["operations"]["products"]["seconds"])
                 self.assertGreater(row["step"]["mean"], row["in_calls"]["mean"])
 
     def test_a_sharded_optimizer_takes_less_memory(self):

@@ -64,6 +64,31 @@ class TrainTest(CliTest):
                     self.assertTrue(self.files() == wanted)
                     self.assertEqual(self.temporaries(), [])
 
+    def test_under_bf16_the_micro_batch_decides(self):
+        bf16 = (*MODEL, "--contract", "bf16", "--micro-batch")
+        names = ("--log", self.log, self.tokens, self.checkpoint)
+        for size, ranks in (("1", (1, 2, 3)), ("2", (2,))):  # two ranks have sequences 0 and 1, and 2 to 4
+            self.assertEqual(run("seq", "train", *bf16, size, *names).returncode, OK)
+            wanted = self.files()
+            for count in ranks:
+                self.checkpoint.unlink()
+                done = self.train(count, *bf16, size, *names)
+                self.assertEqual((done.returncode, self.files() == wanted), (OK, True), done.stderr)
+        done = self.train(3, "--resume", *names)  # their share is one sequence
+        self.assert_all_fail(done, BAD_DATA, r"is of micro_batch 2, and these options and ranks have 1")
+
+    def test_under_bf16_ranks_share_a_gpu(self):
+        names = (*MODEL, "--contract", "bf16", "--micro-batch", "1", "--device", "gpu", "--log", self.log, self.tokens,
+                 self.checkpoint)
+        wanted = None
+        for ranks in (1, 2):
+            done = self.train(ranks, *names)
+            if done.returncode == NO_GPU:
+                self.skipTest(done.stderr)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            wanted = wanted or self.files()
+            self.assertTrue(self.files() == wanted)
+
     def test_ranks_on_gpus_which_they_may_share(self):
         wanted, lines = self.by_seq()
         for options in ((), ("--shard", "--micro-batch", "1")):

@@ -32,6 +32,7 @@ except ImportError:
 STEPS = 20
 # The CRC after 20 steps of tiny on the text below, a constant: every machine must produce it.
 CHECKPOINT_CRC = "bb34810a"
+BF16_CRC = "a48a41db"  # the same under bf16, on CPUs
 TEXT_CRC = "5a34eb9f"
 SMALLER = ("--model", "tiny", "--width", "16", "--hidden", "24", "--layers", "1", "--heads", "2", "--context", "8")
 
@@ -142,6 +143,64 @@ class BytesTest(TrainTest):
         self.assertEqual(self.smaller("--token-bits", "32", text=wide).read_bytes(), expected)
         with open(TEXT, "rb") as text:
             self.assertEqual(self.smaller(text="-", stdin=text).read_bytes(), expected)
+
+
+class Bf16Test(TrainTest):
+    """The contract bf16 on a CPU; see arithmetic.h."""
+
+    def losses(self, *options, **more):
+        log = self.folder / "log"
+        path = self.tiny("--log", log, *options, **more)
+        return path.read_bytes(), [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+
+    def test_seq_and_hw4_have_the_bytes_of_bf16(self):
+        expected, losses = self.losses("--contract", "bf16", program="seq")
+        self.assertEqual(f"{zlib.crc32(expected):08x}", BF16_CRC)
+        for threads in "123":
+            self.assertEqual(self.losses("--contract", "bf16", "--threads", threads), (expected, losses))
+        _, exact = self.losses()
+        self.assertNotEqual(losses[1:], exact[1:])
+        for loss, wanted in zip(losses, exact):
+            self.assertAlmostEqual(loss, wanted, delta=2e-3 * wanted)
+
+    def test_resumed_under_bf16(self):
+        straight = self.smaller("--contract", "bf16", checkpoint="straight").read_bytes()
+        for again in ((), ("--contract", "bf16", "--micro-batch", "8")):  # a step has 4 sequences
+            path = self.smaller("--contract", "bf16", "--until", "3")
+            self.trained("--resume", *again)
+            self.assertEqual(path.read_bytes(), straight)
+
+    def test_a_micro_batch_is_kept(self):
+        metadata, whole, _ = parts_of(self.smaller("--contract", "bf16"))
+        self.assertEqual((metadata["contract"], metadata["micro_batch"]), ("bf16.step/1", "4"))
+        metadata, parts, _ = parts_of(self.smaller("--contract", "bf16", "--micro-batch", "1"))
+        self.assertEqual((metadata["micro_batch"], parts), ("1", whole))  # one order of sums on CPUs
+
+    def test_another_contract_or_micro_batch_is_refused(self):
+        path = self.smaller("--contract", "bf16", "--micro-batch", "2", "--until", "3")
+        good = path.read_bytes()
+        for options, says in ((("--contract", "f32"), "is of contract bf16.step/1, and the options ask for f32.step/1"),
+                              (("--micro-batch", "1"), "is of micro_batch 2, and these options and ranks have 1"),
+                              (("--micro-batch", "4"), "is of micro_batch 2, and these options and ranks have 4")):
+            self.assertIn(says, self.refused(BAD_DATA, "--resume", *options))
+            self.assertEqual(path.read_bytes(), good)
+        self.smaller("--until", "3")
+        self.assertIn("is of contract f32.step/1", self.refused(BAD_DATA, "--resume", "--contract", "bf16"))
+        self.assertIn("--contract 'fixed': need f32 or bf16", self.refused(USAGE, "--contract", "fixed"))
+        self.assertIn("is not a finite number", self.refused(BAD_DATA, *SMALLER, "--contract", "bf16", "--steps", "6",
+                                                             "--learning-rate", "1e30", "--clip", "1e30"))
+
+    def test_a_gpu_gives_the_same_bytes_on_every_run(self):
+        words = ("--contract", "bf16", "--device", "gpu", "--micro-batch", "2")
+        done, _ = self.train(*SMALLER, "--steps", "1", *words)
+        if done.returncode == NO_GPU:
+            self.assertEqual(done.stderr.count("\n"), 1)
+            self.skipTest(done.stderr)
+        expected, losses = self.losses(*words)
+        self.assertEqual(self.losses(*words), (expected, losses))
+        _, of_cpu = self.losses("--contract", "bf16")
+        for loss, wanted in zip(losses, of_cpu):
+            self.assertAlmostEqual(loss, wanted, delta=1e-2 * wanted)
 
 
 class ResumeTest(TrainTest):
@@ -350,15 +409,19 @@ class TorchTest(TrainTest):
             self.skipTest("PyTorch finds no GPU")
         self.compare("small", "gpu", context=512)
 
+    def test_losses_under_bf16_are_near_those_in_float32(self):
+        self.compare("tiny", "cpu", context=64, contract="bf16", loss=2e-3, norm=2e-2)
+
     def test_times_beside_hw4_end_as_hw4_does(self):
         words = argparse.Namespace(hw4=cli_test.PROGRAMS / "hw4", batch=1, context=8, warmup=0, repeats=1)
         with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""), self.assertRaises(SystemExit) as ended:
-            pytorch.hw4_steps(words, "tiny")
+            pytorch.hw4_steps(words, "tiny", "bf16")
         self.assertEqual(ended.exception.code, NO_GPU)
 
-    def compare(self, model, device, context):
+    def compare(self, model, device, context, contract="f32", loss=1e-4, norm=1e-3):
+        """`loss` and `norm`: the largest relative differences."""
         log = self.folder / "log"
-        words = ("--model", model, "--steps", str(STEPS), "--device", device)
+        words = ("--model", model, "--steps", str(STEPS), "--device", device, "--contract", contract)
         done, start = self.train(*words, "--until", "0", checkpoint="start")
         if done.returncode == NO_GPU:
             self.skipTest(done.stderr)
@@ -378,14 +441,14 @@ class TorchTest(TrainTest):
         for step, line in enumerate(map(json.loads, log.read_text().splitlines())):
             starts = [start_of(4 * step + i, len(text), context) for i in range(4)]
             batch = torch.stack([text[at:at + context + 1] for at in starts])
-            loss = module(batch[:, :-1], batch[:, 1:])
+            mean = module(batch[:, :-1], batch[:, 1:])
             optimizer.zero_grad()
-            loss.backward()
-            norm = torch.nn.utils.clip_grad_norm_(weights, 1.0)
+            mean.backward()
+            length = torch.nn.utils.clip_grad_norm_(weights, 1.0)
             optimizer.param_groups[0]["lr"] = learning_rate_of(step + 1, STEPS)
             optimizer.step()
-            self.assertAlmostEqual(loss.item(), line["loss"], delta=1e-4 * line["loss"])
-            self.assertAlmostEqual(norm.item(), line["norm"], delta=1e-3 * line["norm"])
+            self.assertAlmostEqual(mean.item(), line["loss"], delta=loss * line["loss"])
+            self.assertAlmostEqual(length.item(), line["norm"], delta=norm * line["norm"])
 
 
 if __name__ == "__main__":

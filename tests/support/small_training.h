@@ -58,4 +58,33 @@ inline step::StepResult take_step(step::Trainer& trainer, int64_t t, const step:
     return update(trainer, t, root_of(trainer, batch, 0, count));
 }
 
+// The gradient of a batch of small_settings() with drawn weights, in micro-batches of 4, and of what is left.
+inline std::vector<float> small_gradient(step::Machine& machine) {
+    const step::Configuration settings = small_settings();
+    TemporaryFolder folder;
+    write_file(folder / "t", small_text());
+    const step::TokenFile text(folder / "t", 16, settings);
+    step::Trainer trainer(machine, settings, 4);
+    draw_all(machine, trainer, settings.seed);
+    const auto batch = [&](int64_t first, int64_t count) { return text.sequences(settings, 0, first, count); };
+    const Root root = root_of(trainer, batch, 0, settings.batch);
+    std::vector<float> gradient(trainer.parameters().floats);
+    machine.get(gradient.data(), root.gradient.get(), gradient.size());
+    return gradient;
+}
+
+// Whether the naive form gives nearly the same gradient: other bytes, as near as float32 allows.
+inline void expect_nearly(const std::vector<float>& expected, const std::vector<float>& got) {
+    ASSERT_EQ(expected.size(), got.size());
+    double largest = 0;
+    double difference = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+        largest = std::max<double>(largest, std::abs(expected[i]));
+        ASSERT_TRUE(std::isfinite(got[i])) << i;
+        difference = std::max<double>(difference, std::abs(double{expected[i]} - got[i]));
+    }
+    EXPECT_GT(difference, 0);
+    EXPECT_LT(difference, 2e-6 * largest);
+}
+
 } // namespace hw4::test

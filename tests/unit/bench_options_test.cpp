@@ -150,7 +150,8 @@ std::vector<std::string> cells_of_step(const Words& words, int ranks) {
     for (const StepCell& cell : step_of(words).cells(ranks))
         found.push_back(std::string(cell.model->name) + " " + std::to_string(cell.seq_len) + " " +
                         std::to_string(cell.rules.warmup) + " " + name_of(cell.way.kind) + " " +
-                        std::to_string(cell.way.bucket_bytes));
+                        std::to_string(cell.way.bucket_bytes) + (cell.one_rank ? " alone" : "") +
+                        (cell.shard ? " sharded" : "") + (cell.attention == StepAttention::naive ? " naive" : ""));
     return found;
 }
 
@@ -163,7 +164,16 @@ TEST(StepOptions, ModelsContextsWarmUpsAndWays) {
               (Words{"small 8 5 naive 0", "small 8 5 overlapped 26214400"}));
     EXPECT_EQ(cells_of_step({"--preset", "cs336-warmup", "--model", "tiny"}, 1),
               (Words{"tiny 128 0 flat 0", "tiny 128 1 flat 0", "tiny 128 2 flat 0", "tiny 128 5 flat 0"}));
-    EXPECT_EQ(cells_of_step({"--preset", "cs336-step"}, 1).size(), 4);
+    EXPECT_EQ(cells_of_step({"--preset", "cs336-step"}, 1).size(), 5 * 4);
+    EXPECT_EQ(cells_of_step(words_in("--model tiny --preset cs336-ddp --ways flat"), 2),
+              (Words{"tiny 128 5 flat 0 alone", "tiny 128 5 flat 0"}));
+    EXPECT_EQ(cells_of_step(words_in("--preset cs336-shard --model tiny"), 2),
+              (Words{"tiny 128 5 flat 0", "tiny 128 5 flat 0 sharded"}));
+    EXPECT_EQ(cells_of_step(words_in("--preset cs336-naive --model tiny --seq_len 8"), 1),
+              (Words{"tiny 8 5 flat 0", "tiny 8 5 flat 0 naive"}));
+    const std::vector<StepCell> cells = step_of({"--model", "tiny,small", "--contract", "f32,bf16"}).cells(1);
+    ASSERT_EQ(cells.size(), 4);
+    EXPECT_EQ((std::pair(cells[1].contract, cells[2].contract)), (std::pair(&kBf16, &kF32)));
 }
 
 TEST(StepOptions, AreRefused) {
@@ -173,7 +183,8 @@ TEST(StepOptions, AreRefused) {
               "--model 'gpt': need some of small, medium, large, xl, 2.7B, 71m, tiny; see bench --help");
     EXPECT_EQ(failure_of([&] { step_of(words_in("--repeats 0")); }).message,
               "--repeats '0': need a whole number from 1 to 1000000; see bench --help");
-    for (const char* line : {"--ways none", "--via mpi", "--micro_batch 3", "--preset lab5"})
+    for (const char* line : {"--ways none", "--via mpi", "--micro_batch 3", "--preset lab5", "--memory m.json",
+                             "--attention flash", "--shard=maybe", "--contract fixed"})
         EXPECT_EQ(failure_of([&] { step_of(words_in(line)); }).code, ExitCode::usage) << line;
     EXPECT_EQ(step_of({}).device, Device::cpu);
     EXPECT_EQ(step_of({"--device", "gpu"}).device, Device::gpu);

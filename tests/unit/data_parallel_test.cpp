@@ -154,6 +154,19 @@ TEST(MicroBatchFor, IsNoLargerThanTheLargestPart) {
     });
 }
 
+TEST(MicroBatchFor, CutsABatchAlikeOnAllRanks) {
+    on_thread_ranks(3, [](Ranks& ranks) {
+        EXPECT_EQ(micro_batch_for(0, 7, ranks, true), 2);
+        EXPECT_EQ(micro_batch_for(1, 7, ranks, true), 1);
+        EXPECT_EQ(micro_batch_for(0, 4, ranks, true), 1); // {0}, {1}, {2, 3}
+    });
+    on_thread_ranks(2, [](Ranks& ranks) {
+        EXPECT_EQ(micro_batch_for(0, 5, ranks, true), 2); // {0, 1}, {2, 3} and {4}
+        EXPECT_EQ(micro_batch_for(4, 16, ranks, true), 4);
+    });
+    on_thread_ranks(1, [](Ranks& ranks) { EXPECT_EQ(micro_batch_for(0, 7, ranks, true), 8); });
+}
+
 TEST(DataParallel, HasTheBytesOfOneForEveryNumberOfRanks) {
     const Trained wanted = by_one();
     for (const bool sharded : {false, true})

@@ -33,6 +33,10 @@ class StepCheckpoint : public testing::Test {
 protected:
     void SetUp() override {
         state_ = {test::small_settings(), 7, 300, "0123abcd"};
+        write();
+    }
+
+    void write() {
         OutputFile file(path_, interrupts_);
         write_checkpoint(file, state_, [&](size_t array, size_t first, float* to, size_t count) {
             std::copy_n(arrays_[array].begin() + static_cast<ptrdiff_t>(first), count, to);
@@ -92,6 +96,21 @@ TEST_F(StepCheckpoint, ComesBackAsItWas) {
     EXPECT_EQ(state.tokens_crc32, "0123abcd");
 }
 
+TEST_F(StepCheckpoint, OfBf16HasItsMicroBatch) {
+    EXPECT_EQ(header_.find("micro_batch"), std::string::npos); // it decides no byte of f32
+    state_.settings.contract = &kBf16;
+    state_.settings.micro_batch = 2;
+    write();
+    EXPECT_EQ(read(), arrays_);
+    const TrainingState state = CheckpointReader(path_).state();
+    EXPECT_EQ(texts_of(state.settings), texts_of(state_.settings));
+    EXPECT_EQ(texts_of(state.settings).back().second, "2");
+    EXPECT_EQ(refused_with(R"("micro_batch":"2")", R"("micro_batch":"3")"),
+              "no checkpoint of hw4 train: micro_batch '3'");
+    EXPECT_EQ(refused_with("bf16.step/1", "fp16.step/1"),
+              "no checkpoint of hw4 train: contract fp16.step/1, need f32.step/1 or bf16.step/1");
+}
+
 // The header is compared with the one that the settings give.
 TEST_F(StepCheckpoint, RefusesOtherBlanksAndAnotherOrder) {
     const std::string wrong = "no checkpoint of hw4 train: its header has ";
@@ -137,7 +156,7 @@ TEST_F(StepCheckpoint, RefusesFlippedBytesOfTheHeader) {
 
 TEST_F(StepCheckpoint, SaysWhatIsNotItsOwn) {
     const std::string no = "no checkpoint of hw4 train: ";
-    EXPECT_EQ(refused_with("f32.step/1", "f32.step/2"), no + "contract f32.step/2, need f32.step/1");
+    EXPECT_EQ(refused_with("f32.step/1", "f32.step/2"), no + "contract f32.step/2, need f32.step/1 or bf16.step/1");
     EXPECT_EQ(refused_with(R"("step":"7")", R"("step":"21")"), no + "step '21' in its metadata");
     EXPECT_EQ(refused_with(R"("seed":"1",)", ""), no + "its metadata has no 'seed'");
     EXPECT_EQ(refused_with(R"("seed":"1")", R"("seed":"01")"), no + "seed '01' in its metadata");

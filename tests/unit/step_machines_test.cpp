@@ -20,20 +20,23 @@ const Shape kShapes[] = {{1, 1, 1, 5, 1, 2},       {3, 1, 7, 257, 2, 6},    {1, 
 
 class EachOperation : public testing::TestWithParam<NamedOperation> {};
 
-TEST_P(EachOperation, HasTheReferencesBytes) {
-    const std::unique_ptr<Machine> reference = make_reference();
+void expect_the_references_bytes(const NamedOperation& operation, const Contract& contract) {
+    const std::unique_ptr<Machine> reference = make_reference(contract);
     for (const Shape& shape : kShapes)
         for (const Numbers kind : {Numbers::ordinary, Numbers::spread, Numbers::zeros}) {
-            const Floats expected = GetParam().results(*reference, shape, kind);
+            const Floats expected = operation.results(*reference, shape, kind);
             for (const Kernels* kernels : supported_kernels())
                 for (const int threads : {1, 2, 3}) {
-                    const std::unique_ptr<Machine> cpu = make_cpu(threads, *kernels);
-                    EXPECT_TRUE(same_bytes(expected, GetParam().results(*cpu, shape, kind)))
+                    const std::unique_ptr<Machine> cpu = make_cpu(threads, contract, *kernels);
+                    EXPECT_TRUE(same_bytes(expected, operation.results(*cpu, shape, kind)))
                         << shape.text() << ", numbers " << static_cast<int>(kind) << ", " << kernels->name << ", "
                         << threads << " threads";
                 }
         }
 }
+
+TEST_P(EachOperation, HasTheReferencesBytes) { expect_the_references_bytes(GetParam(), kF32); }
+TEST_P(EachOperation, HasTheReferencesBytesUnderBf16) { expect_the_references_bytes(GetParam(), kBf16); }
 
 // Files of parameters depend on these bytes.
 TEST_P(EachOperation, HasTheseBytesForever) {
@@ -56,6 +59,44 @@ TEST_P(EachOperation, HasTheseBytesForever) {
 
 INSTANTIATE_TEST_SUITE_P(Step, EachOperation, testing::ValuesIn(kStepOperations),
                          [](const auto& test) { return std::string(test.param.name); });
+
+Floats rounded(Floats numbers) {
+    round_all(Element::bf16, numbers.data(), numbers.size(), numbers.data());
+    return numbers;
+}
+
+// Under bf16, the factors alone are rounded: a residual and the sum are not.
+TEST(StepUnderBf16, ProductsAreThoseOfRoundedFactors) {
+    const int64_t sequences = 3, context = 5, inputs = 33, outputs = 7, rows = sequences * context;
+    Draw draw(Numbers::ordinary);
+    const Floats x = draw.numbers(rows * inputs), w = draw.numbers(outputs * inputs), dy = draw.numbers(rows * outputs);
+    const auto products = [&](Machine& machine, const Floats& in, const Floats& weights, const Floats& of_out) {
+        Floats y(dy), dx(x.size()), dw(w.size());
+        machine.linear(in.data(), weights.data(), y.data(), y.data(), rows, inputs, outputs);
+        machine.linear_back(of_out.data(), weights.data(), dx.data(), rows, inputs, outputs);
+        machine.linear_weights(of_out.data(), in.data(), dw.data(), sequences, context, inputs, outputs);
+        return std::vector<Floats>{y, dx, dw};
+    };
+    const auto got = products(*make_reference(kBf16), x, w, dy);
+    EXPECT_EQ(got, products(*make_reference(), rounded(x), rounded(w), rounded(dy)));
+    for (const Floats& result : got) EXPECT_NE(result, rounded(result));
+}
+
+TEST(StepUnderBf16, AttentionIsOfRoundedOperandsAndRounded) {
+    const Model model{16, 0, 0, 2, 0};
+    Draw draw(Numbers::ordinary);
+    const Floats qkv = draw.numbers(18 * 48), d_o = draw.numbers(18 * 16);
+    const auto attend = [&](Machine& machine, const Floats& in, const Floats& of_out) {
+        Floats o(d_o.size()), d_qkv(qkv.size());
+        const Owned<RowStatistics> statistics = machine.statistics(18 * 2);
+        machine.attend(in.data(), o.data(), statistics.get(), 2, 9, model);
+        machine.attend_back(in.data(), o.data(), statistics.get(), of_out.data(), d_qkv.data(), 2, 9, model);
+        return std::vector<Floats>{o, d_qkv};
+    };
+    std::vector<Floats> wanted = attend(*make_reference(), rounded(qkv), rounded(d_o));
+    for (Floats& result : wanted) result = rounded(result);
+    EXPECT_EQ(attend(*make_cpu(2, kBf16), qkv, d_o), wanted);
+}
 
 // The same sequences in micro-batches of 2^n; Machine::add joins their subtrees.
 class MicroBatches : public testing::TestWithParam<int64_t> {

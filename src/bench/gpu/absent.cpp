@@ -1,6 +1,7 @@
 // The GPU's workbench in a build without nvcc: reports that it is missing.
 #include "src/base/error.h"
 #include "src/bench/accumulate.h"
+#include "src/bench/naive.h"
 #include "src/bench/summation.h"
 #include "src/bench/workbench.h"
 
@@ -11,6 +12,7 @@ namespace {
 } // namespace
 
 std::unique_ptr<Workbench> gpu_workbench(const Hw4Kernel*) { fail(); }
+std::unique_ptr<NaiveAttention> gpu_naive() { fail(); }
 void say_gpu_start_up() { fail(); }
 std::vector<float> gpu_sums(const Addends&) { fail(); }
 std::unique_ptr<FloatMemory> card_floats(size_t) { fail(); }

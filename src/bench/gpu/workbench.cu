@@ -1,13 +1,10 @@
-// The card as a workbench: launches the kernels of src/gpu, and the naive baseline with cuBLAS's products. Rows are dim
-// apart, as in a tensor: counted memory is that of a tensor of this shape.
+// The card as a workbench: launches the kernels of src/gpu, and the naive baseline. Rows are dim apart, as in a tensor:
+// counted memory is that of a tensor of this shape.
 #include <cuda_runtime.h>
-#include <dlfcn.h>
-#include <library_types.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,8 +12,7 @@
 #include "src/base/json.h"
 #include "src/base/parallel.h"
 #include "src/base/untouched_vector.h"
-#include "src/bench/gpu/softmax.h"
-#include "src/bench/naive.h"
+#include "src/bench/naive_subject.h"
 #include "src/bench/workbench.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
@@ -25,93 +21,6 @@
 namespace hw4::bench {
 namespace gpu_side {
 namespace {
-
-// ---- cuBLAS, loaded only for a naive cell; hw4 does not link it
-
-// C = factor * op(A) op(B) for each of `count` row-major matrices, which follow each other: C is rows x columns, op(A)
-// rows x inner. Products of 16-bit numbers are added up in float32.
-struct Product {
-    int64_t rows, columns, inner;
-    const void* a;
-    bool a_transposed; // A is inner x rows
-    const void* b;
-    bool b_transposed; // B is columns x inner
-    void* c;
-    float factor;
-    int64_t count;
-};
-
-class Cublas {
-public:
-    // Throws Unsupported where cuBLAS is missing.
-    Cublas() {
-        // As the loader finds it, or in the toolkit's usual folder.
-        for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so",
-                                 "/usr/local/cuda/lib64/libcublas.so"})
-            if (library_ == nullptr) library_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (library_ == nullptr) throw Unsupported("cuBLAS is not here: libcublas.so cannot be loaded");
-        int (*create)(void** handle) = nullptr;
-        std::string lacking;
-        if (!find(create, "cublasCreate_v2") || !find(destroy_, "cublasDestroy_v2") ||
-            !find(set_stream_, "cublasSetStream_v2") || !find(gemm_, "cublasGemmStridedBatchedEx"))
-            lacking = "the cuBLAS here lacks cublasGemmStridedBatchedEx";
-        else if (const int status = create(&handle_); status != 0)
-            lacking = "cublasCreate returned " + std::to_string(status);
-        if (lacking.empty()) return;
-        ::dlclose(library_);
-        throw Unsupported(lacking);
-    }
-    ~Cublas() {
-        destroy_(handle_);
-        ::dlclose(library_);
-    }
-    Cublas(const Cublas&) = delete;
-    Cublas& operator=(const Cublas&) = delete;
-
-    // cuBLAS takes column-major matrices: multiply the transposed matrices for the transposed product.
-    void multiply(const Product& product, Element element, cudaStream_t stream) const {
-        check(set_stream_(handle_, stream), "cublasSetStream");
-        const cudaDataType type = element == Element::float32 ? CUDA_R_32F
-                                  : element == Element::fp16  ? CUDA_R_16F
-                                                              : CUDA_R_16BF;
-        const float none = 0;
-        const auto whole = [](int64_t number) { return static_cast<int>(number); };
-        check(gemm_(handle_, product.b_transposed ? kTransposed : kPlain, product.a_transposed ? kTransposed : kPlain,
-                    whole(product.columns), whole(product.rows), whole(product.inner), &product.factor, product.b, type,
-                    whole(product.b_transposed ? product.inner : product.columns), product.inner * product.columns,
-                    product.a, type, whole(product.a_transposed ? product.rows : product.inner),
-                    product.rows * product.inner, &none, product.c, type, whole(product.columns),
-                    product.rows * product.columns, whole(product.count), kInFloat32, kAnyAlgorithm),
-              "cublasGemmStridedBatchedEx");
-    }
-
-private:
-    // Constants from cublas_api.h, which a machine that builds hw4 need not have.
-    static constexpr int kPlain = 0;
-    static constexpr int kTransposed = 1;
-    static constexpr int kInFloat32 = 68; // CUBLAS_COMPUTE_32F
-    static constexpr int kAnyAlgorithm = -1;
-    using Gemm = int (*)(void* handle, int op_a, int op_b, int m, int n, int k, const void* alpha, const void* a,
-                         cudaDataType a_type, int lda, long long a_stride, const void* b, cudaDataType b_type, int ldb,
-                         long long b_stride, const void* beta, void* c, cudaDataType c_type, int ldc,
-                         long long c_stride, int batches, int compute, int algorithm);
-
-    template <class Function>
-    bool find(Function& function, const char* name) const {
-        function = reinterpret_cast<Function>(::dlsym(library_, name));
-        return function != nullptr;
-    }
-    static void check(int status, const char* call) {
-        if (status != 0)
-            throw Error(ExitCode::internal, std::string(call) + " of cuBLAS returned " + std::to_string(status));
-    }
-
-    void* library_ = nullptr;
-    void* handle_ = nullptr;
-    int (*destroy_)(void* handle) = nullptr;
-    int (*set_stream_)(void* handle, cudaStream_t stream) = nullptr;
-    Gemm gemm_ = nullptr;
-};
 
 // ---- The card
 
@@ -292,106 +201,6 @@ private:
     gpu::Launch backward_;
 };
 
-// Keeps all scores in memory. Every operand is a separate tensor, [batch][head][row][column], with contiguous heads
-// over all batches, so that one call multiplies all of them.
-class NaiveSubject : public Subject {
-public:
-    NaiveSubject(const Cell& cell, Pass pass, const CaseData& data, const Cublas& cublas, cudaStream_t stream,
-                 MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), element_(cell.element), cublas_(cublas), stream_(stream) {
-        kernel = "naive";
-        for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) in_[i] = uploaded(data, i, memory);
-        o_ = Memory(memory, tensor_bytes(), purpose::kO);
-        weights_ = Memory(memory, naive_scores(problem_) * bytes_of(element_), purpose::kScores);
-        if (pass == Pass::forward) return;
-        before_backward_bytes = memory.in_use();
-        gradients_ = Memory(memory, naive_scores(problem_) * bytes_of(element_), purpose::kScoreGradients);
-        for (size_t i = 0; i < kBackward.outputs.size(); ++i)
-            out_[i] = Memory(memory, tensor_bytes(), kBackward.outputs[i].name);
-        if (pass == Pass::backward) forward();
-    }
-
-    void run() override {
-        if (pass_ != Pass::backward) forward();
-        if (pass_ != Pass::forward) backward();
-    }
-
-    UntouchedVector<float> output() override {
-        UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
-        for (size_t i = 0; i < problem_.operation->outputs.size(); ++i)
-            download(pass_ == Pass::forward ? o_ : out_[i], i, values);
-        return values;
-    }
-
-private:
-    // Numbers in a batch of an operand; all have as many rows.
-    size_t batch_values() const { return problem_.floats_in(problem_.heads * problem_.queries); }
-    void* batch_of(const Memory& tensor, int64_t batch) const {
-        return static_cast<char*>(tensor.get()) + static_cast<size_t>(batch) * batch_values() * bytes_of(element_);
-    }
-    size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
-
-    Memory uploaded(const CaseData& data, size_t operand, MemoryCount& memory) {
-        Memory tensor(memory, tensor_bytes(), problem_.operation->inputs[operand].name);
-        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
-            const size_t place =
-                static_cast<size_t>(batch) * data.problem.batch_input_floats() + operand * batch_values();
-            put(data.values.data() + place, batch_values(), element_, batch_of(tensor, batch), stream_);
-        }
-        return tensor;
-    }
-
-    void download(const Memory& tensor, size_t operand, UntouchedVector<float>& values) {
-        for (int64_t batch = 0; batch < problem_.batches; ++batch) {
-            const size_t place = static_cast<size_t>(batch) * problem_.batch_output_floats() + operand * batch_values();
-            take(batch_of(tensor, batch), element_, values.data() + place, batch_values(), stream_);
-        }
-    }
-
-    Scores shape() const {
-        return {element_, problem_.units() * problem_.queries, problem_.queries, problem_.keys, problem_.mask};
-    }
-    float scale() const { return 1.0f / std::sqrt(static_cast<float>(problem_.dim)); }
-
-    // X Y^T of two tensors: a score for each pair of rows.
-    void pairs(const Memory& x, const Memory& y, const Memory& to, float factor) const {
-        cublas_.multiply({problem_.queries, problem_.keys, problem_.dim, x.get(), false, y.get(), true, to.get(),
-                          factor, problem_.units()},
-                         element_, stream_);
-    }
-    // S Y, or S^T Y, for scores and a tensor.
-    void rows(const Memory& scores, bool transposed, const Memory& y, const Memory& to, float factor) const {
-        cublas_.multiply({problem_.queries, problem_.dim, problem_.keys, scores.get(), transposed, y.get(), false,
-                          to.get(), factor, problem_.units()},
-                         element_, stream_);
-    }
-
-    void forward() const {
-        pairs(in_[0], in_[1], weights_, scale());
-        launch_softmax(shape(), weights_.get(), stream_);
-        rows(weights_, false, in_[2], o_, 1);
-    }
-
-    void backward() const {
-        rows(weights_, true, in_[3], out_[2], 1); // dV = P^T dO
-        pairs(in_[3], in_[2], gradients_, 1);     // dP = dO V^T
-        launch_softmax_gradient(shape(), weights_.get(), gradients_.get(), stream_);
-        rows(gradients_, false, in_[1], out_[0], scale()); // dQ = dS K
-        rows(gradients_, true, in_[0], out_[1], scale());  // dK = dS^T Q
-    }
-
-    Pass pass_;
-    Problem problem_;
-    Element element_;
-    const Cublas& cublas_;
-    cudaStream_t stream_;
-    Memory in_[kMostInputs];
-    Memory o_;
-    Memory weights_;
-    Memory gradients_;
-    Memory out_[kMostOutputs];
-};
-
 class GpuWorkbench : public Workbench {
 public:
     explicit GpuWorkbench(const Hw4Kernel* file)
@@ -402,8 +211,13 @@ public:
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
         static_cast<void>(cudaGetLastError()); // from a failed cell: its row has reported it
         if (cell.impl == "naive") {
-            if (!cublas_) cublas_.emplace();
-            return std::make_unique<NaiveSubject>(cell, pass, data, *cublas_, stream_.get(), memory);
+            if (naive_ == nullptr) naive_ = gpu_naive();
+            const cudaStream_t stream = stream_.get();
+            const Element element = cell.element;
+            return std::make_unique<NaiveSubject<Memory>>(
+                pass, data, *naive_, stream, memory,
+                [=](const float* from, size_t count, void* to) { put(from, count, element, to, stream); },
+                [=](const void* from, float* to, size_t count) { take(from, element, to, count, stream); });
         }
         const Contract& contract = *find_contract(cell.impl);
         if (contract.element != Element::float32 && cell.element != contract.element)
@@ -449,6 +263,9 @@ public:
         return 2 * 1e3 * asked(cudaDevAttrClockRate) * device_.multiprocessors * lanes;
     }
 
+    // 989 TFLOP/s of an H100 or H200 of 132 multiprocessors, at NVIDIA's clock for tensor cores.
+    double half_rate() override { return device_.arch == 90 ? 4096 * 1.83e9 * device_.multiprocessors : 0; }
+
     std::string machine_json() override {
         int driver = 0;
         HW4_CUDA(cudaDriverGetVersion(&driver));
@@ -478,7 +295,7 @@ private:
     gpu::Stream stream_;
     gpu::Event start_ = gpu::make_event();
     gpu::Event stop_ = gpu::make_event();
-    std::optional<Cublas> cublas_; // once it was asked for, as what follows
+    std::unique_ptr<NaiveAttention> naive_; // once it was asked for, as what follows
     gpu::Scratch flushed_;
     size_t flushed_bytes_ = 0;
 };

@@ -4,6 +4,8 @@
 
 namespace hw4::step {
 
-std::unique_ptr<Machine> make_gpu(int) { throw Error(ExitCode::no_gpu, "no usable GPU: hw4 was built without CUDA"); }
+std::unique_ptr<Machine> make_gpu(int, const Contract&) {
+    throw Error(ExitCode::no_gpu, "no usable GPU: hw4 was built without CUDA");
+}
 
 } // namespace hw4::step

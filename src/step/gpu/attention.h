@@ -1,4 +1,4 @@
-// Attention of a micro-batch by the GPU kernels of contract f32.
+// Attention of a micro-batch by the GPU kernels of a contract.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +18,8 @@ namespace hw4::step {
 
 class GpuAttention {
 public:
-    GpuAttention(const gpu::Device& device, cudaStream_t stream) : device_(device), stream_(stream) {}
+    GpuAttention(const gpu::Device& device, const Contract& contract, cudaStream_t stream)
+        : device_(device), contract_(contract), stream_(stream) {}
 
     // Throws Error: bad_data where no kernel takes heads of that width, out_of_memory.
     void compute(Workspace& workspace, const Attention& of) {
@@ -56,9 +57,10 @@ private:
         const std::tuple key(problem.operation, problem.batches, problem.heads, problem.queries, problem.dim);
         const auto found = known_.find(key);
         if (found != known_.end()) return found->second;
-        const gpu::Kernel* const kernel = gpu::choose_kernel(problem, device_, kF32);
+        const gpu::Kernel* const kernel = gpu::choose_kernel(problem, device_, contract_);
         if (kernel == nullptr)
-            throw Error(ExitCode::bad_data, "no GPU kernel of f32 takes heads of width " + std::to_string(problem.dim) +
+            throw Error(ExitCode::bad_data, "no GPU kernel of " + std::string(contract_.name) +
+                                                " takes heads of width " + std::to_string(problem.dim) +
                                                 ", need at most " + std::to_string(gpu::kMostColumns));
         const gpu::Plan plan = gpu::plan_of(*kernel, problem, device_);
         const size_t bytes = std::max(plan.scratch_bytes, std::min(plan.most_scratch, kMostScratch));
@@ -66,6 +68,7 @@ private:
     }
 
     const gpu::Device device_;
+    const Contract& contract_;
     cudaStream_t stream_;
     std::map<std::tuple<const Operation*, int64_t, int64_t, int64_t, int64_t>, Choice> known_;
 };

@@ -5,6 +5,7 @@
 
 #include "src/gpu/engine.h"
 #include "src/step/gpu/attention.h"
+#include "src/step/gpu/half_products.h"
 #include "src/step/gpu/products.h"
 #include "src/step/gpu/rows.h"
 #include "src/step/gpu/workspace.h"
@@ -54,10 +55,10 @@ struct Range {
 // of its own: so no byte depends on what runs beside what.
 class Gpu : public Machine {
 public:
-    explicit Gpu(const gpu::Device& device)
+    Gpu(const gpu::Device& device, const Contract& contract)
         : card_(gpu::card_in_use()), device_(device), stream_(make_first_stream()), beside_(gpu::make_stream()),
-          rows_(stream_.get()), attention_(device, stream_.get()), workspace_(stream_.get()),
-          beside_workspace_(beside_.get()) {}
+          rows_(stream_.get()), attention_(device, contract, stream_.get()), workspace_(stream_.get()),
+          beside_workspace_(beside_.get()), half_(&contract == &kBf16 ? make_half_products() : nullptr) {}
 
     Owned<float> floats(size_t count) override { return allocate<float>(count); }
     Owned<RowStatistics> statistics(size_t count) override { return allocate<RowStatistics>(count); }
@@ -223,6 +224,10 @@ public:
         marked_ = 0;
         return seconds;
     }
+    void* stream() override {
+        settle();
+        return stream_.get();
+    }
 
 private:
     // The gradient of weights that is computed in beside_.
@@ -281,6 +286,7 @@ private:
     template <class Launch>
     void multiply(ProductKind kind, ProductArgs& args, const Launch& launch, Workspace& workspace,
                   const gpu::Stream& stream) {
+        if (half_) return half_->multiply(kind, args, workspace, stream.get());
         const ProductPlan plan = plan_product(kind, args, device_);
         args.waiting = workspace.of<float>(plan.waiting_floats);
         launch(args, plan, stream.get());
@@ -294,6 +300,7 @@ private:
     GpuAttention attention_;
     Workspace workspace_;
     Workspace beside_workspace_;
+    const std::unique_ptr<HalfProducts> half_;                         // of bf16; null under f32
     const gpu::Event ready_ = gpu::make_event(cudaEventDisableTiming); // what the next product reads
     std::vector<WeightProduct> products_; // as they began; those after the pending ones are kept for the next ones
     size_t pending_ = 0;
@@ -303,7 +310,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Machine> make_gpu(int card) {
+std::unique_ptr<Machine> make_gpu(int card, const Contract& contract) {
     const gpu::Unusable unusable = gpu::unusable({}, card);
     if (!unusable.reason.empty()) throw Error(unusable.code, "no usable GPU: " + unusable.reason);
     const gpu::Device device = gpu::current_device();
@@ -313,7 +320,7 @@ std::unique_ptr<Machine> make_gpu(int card) {
                                           std::to_string(device.arch % 10) + " and this build code for " +
                                           std::to_string(device.code_arch / 10) + "." +
                                           std::to_string(device.code_arch % 10));
-    return std::make_unique<Gpu>(device);
+    return std::make_unique<Gpu>(device, contract);
 }
 
 } // namespace hw4::step

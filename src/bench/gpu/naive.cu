@@ -1,0 +1,145 @@
+// The naive form on a GPU: cuBLAS computes its products. cuBLAS is loaded only for this form; hw4 does not link it.
+#include "src/bench/naive.h"
+
+#include <cuda_runtime.h>
+#include <library_types.h>
+
+#include <cmath>
+#include <string>
+
+#include "src/base/error.h"
+#include "src/bench/gpu/softmax.h"
+#include "src/bench/workbench.h"
+#include "src/gpu/device/loaded_library.h"
+
+namespace hw4::bench {
+namespace gpu_side {
+namespace {
+
+// C = factor * op(A) op(B) for each of `count` row-major matrices, a tensor's heads: C is rows x columns, op(A) rows x
+// inner. Products of 16-bit numbers are added up in float32.
+struct Product {
+    int64_t rows, columns, inner;
+    Tensor a;
+    bool a_transposed; // A is inner x rows
+    Tensor b;
+    bool b_transposed; // B is columns x inner
+    Tensor c;
+    float factor;
+    int64_t count = 0;
+};
+
+class Cublas {
+public:
+    // Throws Unsupported where cuBLAS is missing.
+    Cublas() {
+        if (!library_.is_here()) throw Unsupported("cuBLAS is not here: libcublas.so cannot be loaded");
+        int (*create)(void** handle) = nullptr;
+        if (!library_.find(create, "cublasCreate_v2") || !library_.find(destroy_, "cublasDestroy_v2") ||
+            !library_.find(set_stream_, "cublasSetStream_v2") || !library_.find(gemm_, "cublasGemmStridedBatchedEx"))
+            throw Unsupported("the cuBLAS here lacks cublasGemmStridedBatchedEx");
+        if (const int status = create(&handle_); status != 0)
+            throw Unsupported("cublasCreate returned " + std::to_string(status));
+    }
+    ~Cublas() { destroy_(handle_); }
+    Cublas(const Cublas&) = delete;
+    Cublas& operator=(const Cublas&) = delete;
+
+    void use(cudaStream_t stream) const { check(set_stream_(handle_, stream), "cublasSetStream"); }
+
+    // cuBLAS takes column-major matrices: multiply the transposed matrices for the transposed product.
+    void multiply(const Product& product) const {
+        const cudaDataType type = product.c.element == Element::float32 ? CUDA_R_32F
+                                  : product.c.element == Element::fp16  ? CUDA_R_16F
+                                                                        : CUDA_R_16BF;
+        const float none = 0;
+        const auto whole = [](int64_t number) { return static_cast<int>(number); };
+        check(gemm_(handle_, product.b_transposed ? kTransposed : kPlain, product.a_transposed ? kTransposed : kPlain,
+                    whole(product.columns), whole(product.rows), whole(product.inner), &product.factor, product.b.data,
+                    type, whole(product.b.row), product.b.head, product.a.data, type, whole(product.a.row),
+                    product.a.head, &none, product.c.data, type, whole(product.c.row), product.c.head,
+                    whole(product.count), kInFloat32, kAnyAlgorithm),
+              "cublasGemmStridedBatchedEx");
+    }
+
+private:
+    // Constants from cublas_api.h, which a machine that builds hw4 need not have.
+    static constexpr int kPlain = 0;
+    static constexpr int kTransposed = 1;
+    static constexpr int kInFloat32 = 68; // CUBLAS_COMPUTE_32F
+    static constexpr int kAnyAlgorithm = -1;
+    using Gemm = int (*)(void* handle, int op_a, int op_b, int m, int n, int k, const void* alpha, const void* a,
+                         cudaDataType a_type, int lda, long long a_stride, const void* b, cudaDataType b_type, int ldb,
+                         long long b_stride, const void* beta, void* c, cudaDataType c_type, int ldc,
+                         long long c_stride, int batches, int compute, int algorithm);
+
+    static void check(int status, const char* call) {
+        if (status != 0)
+            throw Error(ExitCode::internal, std::string(call) + " of cuBLAS returned " + std::to_string(status));
+    }
+
+    // As the loader finds it, or in the toolkit's usual folder.
+    const gpu::LoadedLibrary library_{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so",
+                                      "/usr/local/cuda/lib64/libcublas.so"};
+    void* handle_ = nullptr;
+    int (*destroy_)(void* handle) = nullptr;
+    int (*set_stream_)(void* handle, cudaStream_t stream) = nullptr;
+    Gemm gemm_ = nullptr;
+};
+
+class GpuNaive : public NaiveAttention {
+public:
+    void compute(const step::Attention& of, void* weights, void* gradients, void* stream) override {
+        const Problem& problem = of.problem;
+        const auto in_order = static_cast<cudaStream_t>(stream);
+        cublas_.use(in_order);
+        const Element element = of.in[0].element;
+        const Scores shape = {element, problem.units() * problem.queries, problem.queries, problem.keys, problem.mask};
+        const int64_t scores = problem.queries * problem.keys; // of a head
+        const Tensor p = {weights, element, problem.heads * scores, scores, problem.keys};
+        const Tensor ds = {gradients, element, problem.heads * scores, scores, problem.keys};
+        const float scale = 1.0f / std::sqrt(static_cast<float>(problem.dim));
+        if (!of.is_backward()) {
+            pairs(problem, of.in[0], of.in[1], p, scale);
+            launch_softmax(shape, weights, in_order);
+            rows(problem, p, false, of.in[2], of.out[0], 1);
+            return;
+        }
+        rows(problem, p, true, of.in[3], of.out[2], 1); // dV = P^T dO
+        pairs(problem, of.in[3], of.in[2], ds, 1);      // dP = dO V^T
+        launch_softmax_gradient(shape, weights, gradients, in_order);
+        rows(problem, ds, false, of.in[1], of.out[0], scale); // dQ = dS K
+        rows(problem, ds, true, of.in[0], of.out[1], scale);  // dK = dS^T Q
+    }
+
+private:
+    // X Y^T of two tensors: a score for each pair of rows.
+    void pairs(const Problem& problem, const Tensor& x, const Tensor& y, const Tensor& to, float factor) const {
+        multiply(problem, {problem.queries, problem.keys, problem.dim, x, false, y, true, to, factor});
+    }
+    // S Y, or S^T Y, for scores and a tensor.
+    void rows(const Problem& problem, const Tensor& scores, bool transposed, const Tensor& y, const Tensor& to,
+              float factor) const {
+        multiply(problem, {problem.queries, problem.dim, problem.keys, scores, transposed, y, false, to, factor});
+    }
+    // One call for all heads of all batches where they follow each other, else a call for each batch.
+    void multiply(const Problem& problem, Product product) const {
+        Tensor* const tensors[] = {&product.a, &product.b, &product.c};
+        bool together = true;
+        for (const Tensor* tensor : tensors) together = together && tensor->batch == problem.heads * tensor->head;
+        product.count = together ? problem.units() : problem.heads;
+        for (int64_t batch = 0; batch < (together ? 1 : problem.batches); ++batch) {
+            cublas_.multiply(product);
+            for (Tensor* tensor : tensors) tensor->data = tensor->at(1, 0);
+        }
+    }
+
+    Cublas cublas_;
+};
+
+} // namespace
+} // namespace gpu_side
+
+std::unique_ptr<NaiveAttention> gpu_naive() { return std::make_unique<gpu_side::GpuNaive>(); }
+
+} // namespace hw4::bench

@@ -1,0 +1,57 @@
+// The contract bf16 of a training step on a CPU: a machine of f32 whose products and attention get rounded copies of
+// their operands (arithmetic.h).
+#pragma once
+
+#include "src/step/host_machine.h"
+
+namespace hw4::step {
+
+template <class Base>
+class RoundedOperands : public Base {
+public:
+    using Base::Base;
+
+    size_t scratch_bytes() const override { return Base::scratch_bytes() + first_.bytes() + second_.bytes(); }
+
+    void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
+                int64_t outputs) override {
+        Base::linear(copy(first_, x, rows * inputs), copy(second_, w, inputs * outputs), residual, y, rows, inputs,
+                     outputs);
+    }
+    void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs,
+                     int64_t outputs) override {
+        Base::linear_back(copy(first_, dy, rows * outputs), copy(second_, w, inputs * outputs), dx, rows, inputs,
+                          outputs);
+    }
+    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
+                        int64_t outputs) override {
+        const int64_t rows = sequences * context;
+        Base::linear_weights(copy(first_, dy, rows * outputs), copy(second_, x, rows * inputs), dw, sequences, context,
+                             inputs, outputs);
+    }
+
+protected:
+    // Backward computes O again, since forward's was rounded: the bytes are those of the contract's reference.
+    void compute(const Problem& problem, float* in, const float* forward_out, RowStatistics* statistics,
+                 float* out) override {
+        round(in, in, problem.input_rows() * problem.dim);
+        Base::compute(problem, in, nullptr, forward_out == nullptr ? statistics : nullptr, out);
+        round(out, out, problem.output_rows() * problem.dim);
+    }
+
+private:
+    void round(const float* from, float* to, int64_t count) {
+        this->numbers(static_cast<size_t>(count), [&](int64_t first, int64_t some, int) {
+            round_all(Element::bf16, from + first, static_cast<size_t>(some), to + first);
+        });
+    }
+    const float* copy(Room& room, const float* from, int64_t count) {
+        float* const to = room.of(count);
+        round(from, to, count);
+        return to;
+    }
+
+    Room first_, second_;
+};
+
+} // namespace hw4::step

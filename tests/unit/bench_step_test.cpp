@@ -1,0 +1,79 @@
+// A measured training step: attention in the naive form, and the memory in use.
+#include <gtest/gtest.h>
+
+#include "src/bench/measured_machine.h"
+#include "src/bench/workbench.h"
+#include "tests/support/small_training.h"
+
+namespace hw4::bench {
+namespace {
+
+constexpr size_t kPlenty = size_t{1} << 30;
+
+TEST(BenchStep, NaiveAttentionGivesNearlyTheSameGradient) {
+    const std::vector<float> expected = test::small_gradient(*step::make_cpu(2));
+    for (const int threads : {1, 3}) {
+        MeasuredMachine machine(step::make_cpu(2), kPlenty, cpu_naive(threads), test::small_settings().context);
+        test::expect_nearly(expected, test::small_gradient(machine));
+    }
+}
+
+TEST(BenchStep, NaiveOnTheCpuTakesFloatsAlone) {
+    step::Attention of{Problem(1, 2, 3)};
+    of.in[0].element = Element::bf16;
+    EXPECT_THROW(cpu_naive(1)->compute(of, nullptr, nullptr), Unsupported);
+}
+
+// "+4 parameters @0": taken, how many bytes, what for, when.
+std::vector<std::string> words_of(const MemoryInUse& memory) {
+    std::vector<std::string> words;
+    for (const MemoryEvent& event : memory.events)
+        words.push_back((event.kind == MemoryEvent::Kind::taken ? "+" : "-") + std::to_string(event.allocation.bytes) +
+                        " " + event.allocation.purpose + " @" + std::to_string(static_cast<int>(event.seconds)));
+    return words;
+}
+
+// Three operations forward and back: x is kept for backward, y only for the next operation, and its place taken again;
+// the gradients of two parameters are in one allocation.
+TEST(MemoryInUse, ATensorLivesFromItsWriteToItsLastRead) {
+    using Operation = StepOperation;
+    using Phase = StepPhase;
+    constexpr uintptr_t kW = 1000, kX = 2000, kY = 3000, kG = 4000, kM = 5000;
+    const std::map<uintptr_t, size_t> held = {{kW, 40}, {kX, 100}, {kY, 60}, {kG, 40}, {kM, 8}, {9000, 7}};
+    const auto use = [](uintptr_t at, size_t bytes, bool is_written, size_t lap, Operation operation, Phase phase) {
+        return Use{at, bytes, is_written, lap, operation, phase};
+    };
+    const std::vector<Use> uses = {
+        use(kW, 30, false, 0, Operation::products, Phase::forward),
+        use(kX, 100, true, 0, Operation::products, Phase::forward),
+        use(kX, 100, false, 1, Operation::norms, Phase::forward),
+        use(kY, 60, true, 1, Operation::norms, Phase::forward),
+        use(kY, 60, false, 2, Operation::loss, Phase::forward),
+        use(kX, 100, false, 3, Operation::products, Phase::backward),
+        use(kY, 60, true, 3, Operation::products, Phase::backward),
+        use(kG + 30, 10, true, 3, Operation::products, Phase::backward),
+        use(kG, 30, true, 4, Operation::norms, Phase::backward),
+        use(kG, 40, false, 5, Operation::optimizer, Phase::optimizer),
+        use(kM, 8, false, 5, Operation::optimizer, Phase::optimizer),
+        use(kW, 40, false, 5, Operation::optimizer, Phase::optimizer),
+    };
+    const std::vector<double> seconds = {1, 1, 1, 1, 1, 1};
+    const MemoryInUse step = memory_in_use(held, uses, seconds, 5, false);
+    EXPECT_EQ(words_of(step),
+              (std::vector<std::string>{"+5 scratch of operations @0", "+40 parameters @0", "+100 products, forward @0",
+                                        "+8 m and v @0", "+60 norms, forward @1", "-60 norms, forward @3",
+                                        "+60 products, backward @3", "+10 products, backward @3",
+                                        "-100 products, forward @4", "-60 products, backward @4",
+                                        "+30 norms, backward @4", "-5 scratch of operations @6", "-40 parameters @6",
+                                        "-30 norms, backward @6", "-10 products, backward @6", "-8 m and v @6"}));
+    EXPECT_EQ(step.peak, 5u + 40 + 100 + 8 + 60 + 10);
+    const MemoryInUse forward = memory_in_use(held, uses, seconds, 5, true);
+    EXPECT_EQ(words_of(forward),
+              (std::vector<std::string>{"+5 scratch of operations @0", "+40 parameters @0", "+100 products, forward @0",
+                                        "+60 norms, forward @1", "-100 products, forward @2",
+                                        "-5 scratch of operations @3", "-40 parameters @3", "-60 norms, forward @3"}));
+    EXPECT_EQ(forward.peak, 5u + 40 + 100 + 60);
+}
+
+} // namespace
+} // namespace hw4::bench
