@@ -1,13 +1,13 @@
 // The processor as a workbench: launches the kernels of src/cpu, and the naive baseline.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <limits>
 
 #include "src/base/error.h"
 #include "src/base/json.h"
 #include "src/base/parallel.h"
+#include "src/bench/kernel_subject.h"
 #include "src/bench/naive_subject.h"
 #include "src/bench/workbench.h"
 #include "src/cpu/aligned_memory.h"
@@ -23,77 +23,43 @@ class Memory {
 public:
     Memory() = default;
     Memory(MemoryCount& memory, size_t bytes, const char* purpose)
-        : size_(bytes), counted_(memory, bytes, purpose, [&] {
+        : counted_(memory, bytes, purpose, [&] {
               if (bytes > 0) memory_ = cpu::allocate_bytes(bytes);
           }) {}
     void* get() const { return memory_.get(); }
-    unsigned char* bytes() const { return static_cast<unsigned char*>(memory_.get()); }
-    size_t size() const { return size_; }
 
 private:
-    size_t size_ = 0;
     cpu::AlignedMemory memory_; // declared before what counts it
     Counted counted_;
 };
 
-// A copy of the case's operands, in the file's element type.
-Memory operands_of(const CaseData& data, MemoryCount& memory) {
-    const Element element = data.problem.element;
-    Memory in(memory, data.values.size() * bytes_of(element), purpose::kInputs);
-    in_pieces(data.values.size(), kPieceNumbers, [&](size_t first, size_t count) {
-        narrow(element, data.values.data() + first, count, in.bytes() + first * bytes_of(element));
-    });
-    return in;
-}
-
-UntouchedVector<float> output_in(const Memory& memory, const Problem& problem) {
-    UntouchedVector<float> output(problem.floats_in(problem.output_rows()));
-    in_pieces(output.size(), kPieceNumbers, [&](size_t first, size_t count) {
-        widen(problem.element, memory.bytes() + first * bytes_of(problem.element), count, output.data() + first);
-    });
-    return output;
-}
-
-// The kernels of a contract.
-class KernelSubject : public Subject {
+// The kernels of src/cpu.
+class CpuMachine {
 public:
-    KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract, int threads,
-                  MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), in_(operands_of(data, memory)) {
-        revision = contract.revision_of(*problem_.operation);
-        if (pass == Pass::forward) {
-            forward_kernel_ = &kernel_for(cell.kernel, problem_, contract);
-            out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kO);
-            forward_scratch_ = scratch_for(*forward_kernel_, problem_, threads, memory);
-            scratch_bytes = forward_scratch_.size();
-            forward_ = cpu::launch_of(problem_, in_.get(), out_.get(), forward_scratch_.get(), threads);
-            forward_.crew = &crew_;
-            kernel = forward_kernel_->name;
-            return;
-        }
-        backward_kernel_ = &kernel_for(cell.kernel, problem_, contract);
-        prepare_forward(contract, threads, memory);
-        before_backward_bytes = memory.in_use();
-        out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
-        backward_scratch_ = scratch_for(*backward_kernel_, problem_, threads, memory);
-        scratch_bytes = backward_scratch_.size();
-        backward_ = cpu::launch_of(problem_, in_.get(), out_.get(), backward_scratch_.get(), threads);
-        backward_.crew = &crew_;
-        backward_.statistics = forward_.statistics;
-        backward_.forward_out = forward_.out[0];
-        kernel = backward_kernel_->name;
-        if (pass == Pass::backward) run_forward();
+    using Memory = bench::Memory;
+    using Kernel = cpu::Kernel;
+    using Launch = cpu::Launch;
+    struct Scratch {
+        Memory memory;
+        size_t bytes = 0;
+    };
+
+    explicit CpuMachine(int threads) : threads_(threads) {}
+
+    static void* stream() { return nullptr; }
+    static void put(const float* from, size_t count, Element element, void* to) {
+        in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
+            narrow(element, from + first, some, static_cast<unsigned char*>(to) + first * bytes_of(element));
+        });
+    }
+    static void take(const void* from, Element element, float* to, size_t count) {
+        in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
+            widen(element, static_cast<const unsigned char*>(from) + first * bytes_of(element), some, to + first);
+        });
     }
 
-    void run() override {
-        if (pass_ != Pass::backward) run_forward();
-        if (pass_ != Pass::forward) backward_kernel_->launch(backward_);
-    }
-
-    UntouchedVector<float> output() override { return output_in(out_, problem_); }
-
-private:
-    static const cpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract) {
+    // Throws Unsupported.
+    static const Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract) {
         const std::string lacking = why_not(contract, problem);
         if (!lacking.empty()) throw Unsupported(lacking);
         try {
@@ -102,43 +68,20 @@ private:
             throw Unsupported(error.what());
         }
     }
-
-    static Memory scratch_for(const cpu::Kernel& kernel, const Problem& problem, int threads, MemoryCount& memory) {
-        return {memory, cpu::plan_of(kernel, problem, threads).scratch_bytes,
-                problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
+    Scratch scratch_for(const Kernel& kernel, const Problem& problem, const char* purpose, MemoryCount& count) const {
+        const size_t bytes = cpu::plan_of(kernel, problem, threads_).scratch_bytes;
+        return {Memory(count, bytes, purpose), bytes};
     }
-
-    // Runs forward on the same operands, dO among them; backward needs O and the statistics of its rows.
-    void prepare_forward(const Contract& contract, int threads, MemoryCount& memory) {
-        const Problem forward = problem_.of_operation(kForward);
-        forward_kernel_ = &kernel_for("", forward, contract);
-        o_ = Memory(memory, forward.stored_output_bytes(), purpose::kO);
-        statistics_ =
-            Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
-        forward_scratch_ = scratch_for(*forward_kernel_, forward, threads, memory);
-        forward_ = cpu::launch_of(forward, in_.get(), o_.get(), forward_scratch_.get(), threads);
-        forward_.crew = &crew_;
-        const auto row = static_cast<size_t>(problem_.dim);
-        for (size_t i = 0; i < kForward.inputs.size(); ++i)
-            forward_.in[i] = tensor_at(problem_, problem_.operation->inputs, i, in_.get(), row);
-        forward_.statistics = static_cast<RowStatistics*>(statistics_.get());
+    Launch launch_of(const Problem& problem, const Memory& in, const Memory& out, const Scratch& scratch) const {
+        Launch launch = cpu::launch_of(problem, in.get(), out.get(), scratch.memory.get(), threads_);
+        launch.crew = crew_.get();
+        return launch;
     }
+    static void run(const Kernel& kernel, const Launch& launch) { kernel.launch(launch); }
 
-    void run_forward() const { forward_kernel_->launch(forward_); }
-
-    Pass pass_;
-    Problem problem_;
-    Crew crew_; // for all runs
-    Memory in_;
-    Memory out_;
-    Memory o_; // for backward
-    Memory statistics_;
-    Memory forward_scratch_;
-    Memory backward_scratch_;
-    const cpu::Kernel* forward_kernel_ = nullptr;
-    const cpu::Kernel* backward_kernel_ = nullptr;
-    cpu::Launch forward_;
-    cpu::Launch backward_;
+private:
+    int threads_;
+    std::unique_ptr<Crew> crew_ = std::make_unique<Crew>(); // for all runs
 };
 
 // The memory that the system could give without swapping; the largest number where it does not report it.
@@ -178,11 +121,8 @@ public:
         if (cell.element != taken)
             throw Unsupported(cell.impl + " on the CPU takes " + name_of(taken) + ", not " + name_of(cell.element));
         if (contract == nullptr)
-            return std::make_unique<NaiveSubject<Memory>>(
-                pass, data, *naive_, nullptr, memory,
-                [](const float* from, size_t count, void* to) { std::memcpy(to, from, count * sizeof(float)); },
-                [](const void* from, float* to, size_t count) { std::memcpy(to, from, count * sizeof(float)); });
-        return std::make_unique<KernelSubject>(cell, pass, data, *contract, threads_, memory);
+            return std::make_unique<NaiveSubject<CpuMachine>>(pass, data, *naive_, CpuMachine(threads_), memory);
+        return std::make_unique<KernelSubject<CpuMachine>>(cell, pass, data, *contract, CpuMachine(threads_), memory);
     }
 
     double sample(Subject& subject, int launches) override {

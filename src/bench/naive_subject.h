@@ -1,7 +1,6 @@
 // The naive form as the subject of a cell, on a workbench's counted memory.
 #pragma once
 
-#include <functional>
 #include <utility>
 
 #include "src/bench/naive.h"
@@ -9,24 +8,20 @@
 
 namespace hw4::bench {
 
-// `put` and `take` copy numbers to and from its memory. Every operand is a separate tensor, [batch][head][row][column],
+// Machine: as in kernel_subject.h. Every operand is a separate tensor, [batch][head][row][column],
 // with contiguous heads over all batches, so that one call multiplies all of them.
-template <class Memory>
+template <class Machine>
 class NaiveSubject : public Subject {
 public:
-    using Put = std::function<void(const float* from, size_t count, void* to)>;
-    using Take = std::function<void(const void* from, float* to, size_t count)>;
-
-    NaiveSubject(Pass pass, const CaseData& data, NaiveAttention& naive, void* stream, MemoryCount& memory, Put put,
-                 Take take)
-        : pass_(pass), problem_(data.problem), element_(problem_.element), naive_(naive), stream_(stream),
-          put_(std::move(put)), take_(std::move(take)) {
+    NaiveSubject(Pass pass, const CaseData& data, NaiveAttention& naive, Machine machine, MemoryCount& memory)
+        : pass_(pass), problem_(data.problem), element_(problem_.element), naive_(naive), machine_(std::move(machine)) {
         kernel = "naive";
         forward_.problem = problem_.of_operation(kForward);
         for (size_t i = 0; i < problem_.operation->inputs.size(); ++i) {
             in_[i] = Memory(memory, tensor_bytes(), problem_.operation->inputs[i].name);
             each_batch(in_[i], [&](int64_t batch, void* to) {
-                put_(&data.values[place_of(batch, problem_.batch_input_floats(), i)], batch_values(), to);
+                machine_.put(&data.values[place_of(batch, problem_.batch_input_floats(), i)], batch_values(), element_,
+                             to);
             });
             forward_.in[i] = tensor(in_[i]);
         }
@@ -54,12 +49,15 @@ public:
         UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
         for (size_t i = 0; i < problem_.operation->outputs.size(); ++i)
             each_batch(pass_ == Pass::forward ? o_ : out_[i], [&](int64_t batch, void* from) {
-                take_(from, &values[place_of(batch, problem_.batch_output_floats(), i)], batch_values());
+                machine_.take(from, element_, &values[place_of(batch, problem_.batch_output_floats(), i)],
+                              batch_values());
             });
         return values;
     }
 
 private:
+    using Memory = typename Machine::Memory;
+
     // Numbers in a batch of an operand; all have as many rows.
     size_t batch_values() const { return problem_.floats_in(problem_.heads * problem_.queries); }
     size_t tensor_bytes() const { return static_cast<size_t>(problem_.batches) * batch_values() * bytes_of(element_); }
@@ -76,15 +74,15 @@ private:
         for (int64_t batch = 0; batch < problem_.batches; ++batch) copy(batch, tensor(memory).at(batch, 0));
     }
 
-    void compute(const step::Attention& of) const { naive_.compute(of, weights_.get(), gradients_.get(), stream_); }
+    void compute(const step::Attention& of) const {
+        naive_.compute(of, weights_.get(), gradients_.get(), machine_.stream());
+    }
 
     Pass pass_;
     Problem problem_;
     Element element_;
     NaiveAttention& naive_;
-    void* stream_;
-    Put put_;
-    Take take_;
+    Machine machine_;
     step::Attention forward_;
     step::Attention backward_;
     Memory in_[kMostInputs];

@@ -12,6 +12,7 @@
 #include "src/base/json.h"
 #include "src/base/parallel.h"
 #include "src/base/untouched_vector.h"
+#include "src/bench/kernel_subject.h"
 #include "src/bench/naive_subject.h"
 #include "src/bench/workbench.h"
 #include "src/gpu/device/memory.h"
@@ -52,153 +53,82 @@ private:
     Counted counted_;
 };
 
-// The kernel of that name in the table, or the one that hw4 takes. Throws Unsupported.
-const gpu::Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract,
-                              const gpu::Device& device, const std::vector<gpu::Kernel>& table) {
-    const std::string lacking = why_not(contract, problem);
-    if (!lacking.empty()) throw Unsupported(lacking);
-    const gpu::Kernel* const found =
-        name.empty() ? gpu::choose_kernel(problem, device, contract) : gpu::find_kernel(name, table);
-    const std::vector<gpu::Kernel> all = gpu::kernels_of(contract, *problem.operation);
-    if (found == nullptr)
-        throw Unsupported(all.empty() ? "no GPU kernel of this build computes " + std::string(contract.name) + " " +
-                                            problem.operation->name
-                                      : gpu::plan_of(all.front(), problem, device).why_not);
-    const std::string reason = gpu::plan_of(*found, problem, device).why_not;
-    if (!reason.empty()) throw Unsupported(reason);
-    return *found;
-}
+// The kernels of src/gpu.
+class GpuMachine {
+public:
+    using Memory = gpu_side::Memory;
+    using Kernel = gpu::Kernel;
+    using Launch = gpu::Launch;
 
-// Passes O and the statistics of its rows from an earlier forward launch to backward.
-void bring_forward(gpu::Launch& backward, const gpu::Launch& forward) {
-    backward.forward_out = forward.out[0];
-    backward.statistics = forward.statistics;
-}
+    // Scratch memory of a launch: up to the cell's budget, or the least where memory is short.
+    struct Scratch {
+        Memory memory;
+        size_t bytes = 0;
+    };
 
-// Scratch memory of a launch: up to the cell's budget, or the least where memory is short.
-struct LaunchScratch {
-    Memory memory;
-    size_t bytes = 0;
+    GpuMachine(const gpu::Device& device, const std::vector<Kernel>& table, cudaStream_t stream, int64_t scratch_budget)
+        : device_(device), table_(table), stream_(stream), scratch_budget_(static_cast<size_t>(scratch_budget)) {}
 
-    LaunchScratch() = default;
-    LaunchScratch(const gpu::Plan& plan, int64_t budget, MemoryCount& count, const char* purpose)
-        : bytes(gpu::scratch_for(plan.scratch_bytes, plan.most_scratch, static_cast<size_t>(budget), 1)) {
+    void* stream() const { return stream_; }
+
+    // Numbers are floats on the host and in their type's bits on the card. Both functions return when the copy is
+    // complete, after earlier work in the stream.
+    void put(const float* from, size_t count, Element element, void* to) const {
+        UntouchedVector<unsigned char> stored(count * bytes_of(element));
+        in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
+            narrow(element, from + first, some, stored.data() + first * bytes_of(element));
+        });
+        HW4_CUDA(cudaMemcpyAsync(to, stored.data(), stored.size(), cudaMemcpyHostToDevice, stream_));
+        HW4_CUDA(cudaStreamSynchronize(stream_));
+    }
+    void take(const void* from, Element element, float* to, size_t count) const {
+        UntouchedVector<unsigned char> stored(count * bytes_of(element));
+        HW4_CUDA(cudaMemcpyAsync(stored.data(), from, stored.size(), cudaMemcpyDeviceToHost, stream_));
+        HW4_CUDA(cudaStreamSynchronize(stream_));
+        in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
+            widen(element, stored.data() + first * bytes_of(element), some, to + first);
+        });
+    }
+
+    // The kernel of that name in the table, or the one that hw4 takes. Throws Unsupported.
+    const Kernel& kernel_for(const std::string& name, const Problem& problem, const Contract& contract) const {
+        const std::string lacking = why_not(contract, problem);
+        if (!lacking.empty()) throw Unsupported(lacking);
+        const Kernel* const found =
+            name.empty() ? gpu::choose_kernel(problem, device_, contract) : gpu::find_kernel(name, table_);
+        const std::vector<Kernel> all = gpu::kernels_of(contract, *problem.operation);
+        if (found == nullptr)
+            throw Unsupported(all.empty() ? "no GPU kernel of this build computes " + std::string(contract.name) + " " +
+                                                problem.operation->name
+                                          : gpu::plan_of(all.front(), problem, device_).why_not);
+        const std::string reason = gpu::plan_of(*found, problem, device_).why_not;
+        if (!reason.empty()) throw Unsupported(reason);
+        if (problem.operation != &kForward && loses_output(*found, problem.element))
+            throw Unsupported("backward of " + std::string(contract.name) + " needs O as float32, and " +
+                              name_of(problem.element) + " rounds it");
+        return *found;
+    }
+    Scratch scratch_for(const Kernel& kernel, const Problem& problem, const char* purpose, MemoryCount& count) const {
+        const gpu::Plan plan = gpu::plan_of(kernel, problem, device_);
+        const size_t bytes = gpu::scratch_for(plan.scratch_bytes, plan.most_scratch, scratch_budget_, 1);
         try {
-            memory = Memory(count, bytes, purpose);
+            return {Memory(count, bytes, purpose), bytes};
         } catch (const OutOfMemory&) {
             if (bytes == plan.scratch_bytes) throw;
-            bytes = plan.scratch_bytes;
-            memory = Memory(count, bytes, purpose);
+            return {Memory(count, plan.scratch_bytes, purpose), plan.scratch_bytes};
         }
     }
-};
-
-// Numbers are floats on the host and in their type's bits on the card. Both functions return when the copy is complete,
-// after earlier work in the stream.
-void put(const float* from, size_t count, Element element, void* to, cudaStream_t stream) {
-    UntouchedVector<unsigned char> stored(count * bytes_of(element));
-    in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
-        narrow(element, from + first, some, stored.data() + first * bytes_of(element));
-    });
-    HW4_CUDA(cudaMemcpyAsync(to, stored.data(), stored.size(), cudaMemcpyHostToDevice, stream));
-    HW4_CUDA(cudaStreamSynchronize(stream));
-}
-
-void take(const void* from, Element element, float* to, size_t count, cudaStream_t stream) {
-    UntouchedVector<unsigned char> stored(count * bytes_of(element));
-    HW4_CUDA(cudaMemcpyAsync(stored.data(), from, stored.size(), cudaMemcpyDeviceToHost, stream));
-    HW4_CUDA(cudaStreamSynchronize(stream));
-    in_pieces(count, kPieceNumbers, [&](size_t first, size_t some) {
-        widen(element, stored.data() + first * bytes_of(element), some, to + first);
-    });
-}
-
-// A contract's kernels, on operands of the cell's element type.
-class KernelSubject : public Subject {
-public:
-    KernelSubject(const Cell& cell, Pass pass, const CaseData& data, const Contract& contract,
-                  const gpu::Device& device, const std::vector<gpu::Kernel>& table, cudaStream_t stream,
-                  MemoryCount& memory)
-        : pass_(pass), problem_(data.problem), device_(device), stream_(stream), scratch_budget_(cell.scratch) {
-        const gpu::Kernel& chosen = kernel_for(cell.kernel, problem_, contract, device_, table);
-        kernel = chosen.name;
-        if (pass != Pass::forward && loses_output(chosen, problem_.element))
-            throw Unsupported("backward of " + cell.impl + " needs O as float32, and " + name_of(cell.element) +
-                              " rounds it");
-        revision = contract.revision_of(*problem_.operation);
-        in_ = Memory(memory, problem_.stored_input_bytes(), purpose::kInputs);
-        put(data.values.data(), data.values.size(), problem_.element, in_.get(), stream_);
-        if (pass == Pass::forward) {
-            forward_kernel_ = &chosen;
-            out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kO);
-            forward_scratch_ = scratch_for(chosen, problem_, memory);
-            scratch_bytes = forward_scratch_.bytes;
-            forward_ = launch(problem_, out_, forward_scratch_);
-            return;
-        }
-        backward_kernel_ = &chosen;
-        prepare_forward(contract, table, memory);
-        before_backward_bytes = memory.in_use();
-        out_ = Memory(memory, problem_.stored_output_bytes(), purpose::kGradients);
-        backward_scratch_ = scratch_for(chosen, problem_, memory);
-        scratch_bytes = backward_scratch_.bytes;
-        backward_ = launch(problem_, out_, backward_scratch_);
-        bring_forward(backward_, forward_);
-        if (pass == Pass::backward) forward_kernel_->launch(forward_, stream_);
+    Launch launch_of(const Problem& problem, const Memory& in, const Memory& out, const Scratch& scratch) const {
+        const auto row = static_cast<size_t>(problem.dim);
+        return gpu::launch_of(problem, device_, in.get(), row, out.get(), row, scratch.memory.get(), scratch.bytes);
     }
-
-    void run() override {
-        if (pass_ != Pass::backward) forward_kernel_->launch(forward_, stream_);
-        if (pass_ != Pass::forward) backward_kernel_->launch(backward_, stream_);
-    }
-
-    UntouchedVector<float> output() override {
-        UntouchedVector<float> values(problem_.floats_in(problem_.output_rows()));
-        take(out_.get(), problem_.element, values.data(), values.size(), stream_);
-        return values;
-    }
+    void run(const Kernel& kernel, const Launch& launch) const { kernel.launch(launch, stream_); }
 
 private:
-    LaunchScratch scratch_for(const gpu::Kernel& of, const Problem& problem, MemoryCount& memory) const {
-        return {gpu::plan_of(of, problem, device_), scratch_budget_, memory,
-                problem.operation == &kForward ? purpose::kForwardScratch : purpose::kBackwardScratch};
-    }
-
-    gpu::Launch launch(const Problem& problem, const Memory& out, const LaunchScratch& scratch) const {
-        const auto row = static_cast<size_t>(problem.dim);
-        return gpu::launch_of(problem, device_, in_.get(), row, out.get(), row, scratch.memory.get(), scratch.bytes);
-    }
-
-    // Runs forward on the same operands, dO among them; backward needs O and the statistics of its rows.
-    void prepare_forward(const Contract& contract, const std::vector<gpu::Kernel>& table, MemoryCount& memory) {
-        const Problem forward = problem_.of_operation(kForward);
-        forward_kernel_ = &kernel_for("", forward, contract, device_, table);
-        o_ = Memory(memory, forward.stored_output_bytes(), purpose::kO);
-        statistics_ =
-            Memory(memory, static_cast<size_t>(forward.output_rows()) * sizeof(RowStatistics), purpose::kRowStatistics);
-        forward_scratch_ = scratch_for(*forward_kernel_, forward, memory);
-        forward_ = launch(forward, o_, forward_scratch_);
-        for (size_t i = 0; i < kForward.inputs.size(); ++i)
-            forward_.in[i] =
-                tensor_at(problem_, problem_.operation->inputs, i, in_.get(), static_cast<size_t>(problem_.dim));
-        forward_.statistics = static_cast<RowStatistics*>(statistics_.get());
-    }
-
-    Pass pass_;
-    Problem problem_;
     gpu::Device device_;
+    const std::vector<Kernel>& table_;
     cudaStream_t stream_;
-    int64_t scratch_budget_;
-    Memory in_;
-    Memory out_;
-    Memory o_; // for backward
-    Memory statistics_;
-    LaunchScratch forward_scratch_;
-    LaunchScratch backward_scratch_;
-    const gpu::Kernel* forward_kernel_ = nullptr;
-    const gpu::Kernel* backward_kernel_ = nullptr;
-    gpu::Launch forward_;
-    gpu::Launch backward_;
+    size_t scratch_budget_;
 };
 
 class GpuWorkbench : public Workbench {
@@ -210,20 +140,16 @@ public:
 
     std::unique_ptr<Subject> prepare(const Cell& cell, Pass pass, const CaseData& data, MemoryCount& memory) override {
         static_cast<void>(cudaGetLastError()); // from a failed cell: its row has reported it
+        const GpuMachine machine(device_, table_, stream_.get(), cell.scratch);
         if (cell.impl == "naive") {
             if (naive_ == nullptr) naive_ = gpu_naive();
-            const cudaStream_t stream = stream_.get();
-            const Element element = cell.element;
-            return std::make_unique<NaiveSubject<Memory>>(
-                pass, data, *naive_, stream, memory,
-                [=](const float* from, size_t count, void* to) { put(from, count, element, to, stream); },
-                [=](const void* from, float* to, size_t count) { take(from, element, to, count, stream); });
+            return std::make_unique<NaiveSubject<GpuMachine>>(pass, data, *naive_, machine, memory);
         }
         const Contract& contract = *find_contract(cell.impl);
         if (contract.element != Element::float32 && cell.element != contract.element)
             throw Unsupported("the contract " + cell.impl + " takes " + name_of(contract.element) + ", not " +
                               name_of(cell.element));
-        return std::make_unique<KernelSubject>(cell, pass, data, contract, device_, table_, stream_.get(), memory);
+        return std::make_unique<KernelSubject<GpuMachine>>(cell, pass, data, contract, machine, memory);
     }
 
     double sample(Subject& subject, int launches) override {
