@@ -88,7 +88,7 @@ public:
                 memory_->put(part * count_ + first, parts_[part].data(), std::min(kPeriod, count_ - first));
     }
 
-    void sum_by(Summation& summation) { summation.sum(*memory_, count_, 0, count_); }
+    void sum_by(Summation& summation) { summation.sum(*memory_, count_); }
 
     int64_t wrong(const Expected& expected, std::string& crc32) const {
         Numbers sums(kPeriod);

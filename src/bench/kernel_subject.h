@@ -7,8 +7,8 @@
 
 namespace hw4::bench {
 
-// A Machine has counted memory, copies numbers to and from it, chooses a kernel, and makes and runs its launch. Rows are
-// dim apart, as in a tensor.
+// A Machine has counted memory, copies numbers to and from it, chooses a kernel, and makes and runs its launch. Rows
+// are dim apart, as in a tensor.
 template <class Machine>
 class KernelSubject : public Subject {
 public:

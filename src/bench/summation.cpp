@@ -1,82 +1,47 @@
 #include "src/bench/summation.h"
 
+#include <functional>
+#include <utility>
+#include <vector>
+
 #include "src/bench/workbench.h"
 
 namespace hw4::bench {
 namespace {
 
-// Sums in host memory: data on a card is copied there and back.
+// Sums in host memory: data on a card is copied there and back, unless the way takes the card's memory.
 class HostSummation : public Summation {
 public:
+    // `sum_in_place`: the sums of a rank's parts, which are so many numbers apart, replace the first part.
+    using SumInPlace = std::function<void(float* values, size_t count)>;
+
+    HostSummation(bool on_card, bool takes_device_memory, std::vector<SumNode> parts, SumInPlace sum_in_place)
+        : on_card_(on_card), staged_(on_card && !takes_device_memory), parts_(std::move(parts)),
+          sum_in_place_(std::move(sum_in_place)) {}
+
+    std::vector<SumNode> parts() const override { return parts_; }
+
     void reserve(size_t count) override {
-        if (!on_card_ || takes_device_memory() || parts().size() * count <= staged_) return;
-        staging_.reset();
-        staged_ = 0;
-        staging_ = pinned_floats(parts().size() * count);
-        staged_ = parts().size() * count;
+        if (staged_) staging_ = pinned_floats(parts_.size() * count);
     }
 
-    void sum(FloatMemory& memory, size_t stride, size_t first, size_t count) override {
-        if (!on_card_ || takes_device_memory()) {
-            sum_in_place(memory.data() + first, stride, count);
-            return;
-        }
-        reserve(count);
-        float* const here = staging_->data();
-        for (size_t part = 0; part < parts().size(); ++part)
-            memory.get(part * stride + first, count, here + part * count);
-        sum_in_place(here, count, count);
-        memory.put(first, here, count);
+    void sum(FloatMemory& memory, size_t count) override {
+        if (!staged_) return sum_in_place_(memory.data(), count);
+        memory.get(0, parts_.size() * count, staging_->data());
+        sum_in_place_(staging_->data(), count);
+        memory.put(0, staging_->data(), count);
     }
 
     std::string path() const override {
-        return !on_card_ ? "host memory" : takes_device_memory() ? "card memory" : "host memory, staged";
+        return staged_ ? "host memory, staged" : on_card_ ? "card memory" : "host memory";
     }
 
-protected:
-    explicit HostSummation(bool on_card) : on_card_(on_card) {}
-
-    virtual void sum_in_place(float* values, size_t stride, size_t count) = 0;
-    virtual bool takes_device_memory() const { return false; }
-
 private:
-    bool on_card_;
-    size_t staged_ = 0; // floats in the buffer:
+    const bool on_card_;
+    const bool staged_;
+    const std::vector<SumNode> parts_;
+    const SumInPlace sum_in_place_;
     std::unique_ptr<FloatMemory> staging_;
-};
-
-class MpiSummation : public HostSummation {
-public:
-    MpiSummation(bool on_card, SumNode share, Collectives& collectives)
-        : HostSummation(on_card), share_(share), collectives_(collectives) {}
-
-    std::vector<SumNode> parts() const override { return {share_}; }
-
-protected:
-    void sum_in_place(float* values, size_t, size_t count) override { collectives_.sum(values, count); }
-    bool takes_device_memory() const override { return collectives_.takes_device_memory(); }
-
-private:
-    SumNode share_;
-    Collectives& collectives_;
-};
-
-class OrderedSummation : public HostSummation {
-public:
-    OrderedSummation(bool on_card, int contributions, const Ranks& ranks, Collectives& collectives)
-        : HostSummation(on_card), ordered_(collectives, contributions, ranks.rank(), ranks.count()) {}
-
-    std::vector<SumNode> parts() const override { return ordered_.parts(); }
-
-protected:
-    void sum_in_place(float* values, size_t stride, size_t count) override {
-        OrderedSum::Parts of_rank;
-        for (size_t part = 0; part < parts().size(); ++part) of_rank.push_back(values + part * stride);
-        ordered_.sum(of_rank, {0, count}, values);
-    }
-
-private:
-    OrderedSum ordered_;
 };
 
 } // namespace
@@ -92,10 +57,19 @@ SumNode share_of(int contributions, const Ranks& ranks) {
 std::unique_ptr<Summation> make_summation(Via via, bool on_card, int contributions, Ranks& ranks,
                                           Collectives& collectives) {
     const SumNode share = share_of(contributions, ranks);
-    switch (via) {
-    case Via::mpi: return std::make_unique<MpiSummation>(on_card, share, collectives);
-    case Via::ordered: return std::make_unique<OrderedSummation>(on_card, contributions, ranks, collectives);
-    case Via::nccl: break;
+    if (via == Via::mpi)
+        return std::make_unique<HostSummation>(
+            on_card, collectives.takes_device_memory(), std::vector{share},
+            [&collectives](float* values, size_t count) { collectives.sum(values, count); });
+    if (via == Via::ordered) {
+        const auto ordered = std::make_shared<OrderedSum>(collectives, contributions, ranks.rank(), ranks.count());
+        return std::make_unique<HostSummation>(on_card, false, ordered->parts(),
+                                               [ordered](float* values, size_t count) {
+                                                   OrderedSum::Parts of_rank;
+                                                   for (size_t part = 0; part < ordered->parts().size(); ++part)
+                                                       of_rank.push_back(values + part * count);
+                                                   ordered->sum(of_rank, {0, count}, values);
+                                               });
     }
     if (!on_card) throw Unsupported("NCCL adds up what is on cards: --device gpu");
     return nccl_summation(share, ranks);

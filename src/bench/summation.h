@@ -55,11 +55,12 @@ public:
     // This rank's parts of a sum: nodes of the tree of contributions (src/ranks/ordered_sum.h). Except for the fixed
     // order there is one part, for any contributions.
     virtual std::vector<SumNode> parts() const = 0;
-    // Allocates for sums of up to this many numbers. A failure here, unlike one in sum(), leaves no rank waiting.
+    // Call before sum(): allocates for sums of this many numbers. A failure here, unlike one in sum(), leaves no rank
+    // waiting.
     virtual void reserve(size_t /*count*/) {}
-    // Called by all ranks. Replaces the numbers [first, first + count) of this rank's first part by the sums over all
-    // ranks' parts, which are `stride` apart. Complete when it returns.
-    virtual void sum(FloatMemory& memory, size_t stride, size_t first, size_t count) = 0;
+    // Called by all ranks. Replaces the numbers of this rank's first part by the sums over all ranks' parts, which are
+    // `count` apart. Complete when it returns.
+    virtual void sum(FloatMemory& memory, size_t count) = 0;
     // The path of the numbers between ranks: "host memory", "host memory, staged", "NCCL 2.28.3".
     virtual std::string path() const = 0;
 };

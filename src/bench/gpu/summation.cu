@@ -1,7 +1,6 @@
 // Sums over ranks of vectors on GPUs: their memory, and NCCL, which is loaded only for an all-reduce; hw4 does not link
 // it.
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include "src/bench/summation.h"
 #include "src/bench/workbench.h"
 #include "src/gpu/device.h"
+#include "src/gpu/device/loaded_library.h"
 #include "src/gpu/device/memory.h"
 
 namespace hw4::bench {
@@ -57,11 +57,11 @@ struct UniqueId {
 };
 using Communicator = void*;
 
-// libnccl.so.2 and its required functions.
+// NCCL and its required functions.
 class Library {
 public:
-    Library() : handle_(::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL)) {
-        if (handle_ == nullptr) {
+    Library() {
+        if (!library_.is_here()) {
             lacking_ = "NCCL is not here: libnccl.so.2 cannot be loaded";
             return;
         }
@@ -71,14 +71,8 @@ public:
         find(all_reduce, "ncclAllReduce");
         find(destroy, "ncclCommDestroy");
         find(error_string, "ncclGetErrorString");
-        if (lacking_.empty())
-            last_error = reinterpret_cast<decltype(last_error)>(::dlsym(handle_, "ncclGetLastError")); // since 2.13
+        library_.find(last_error, "ncclGetLastError"); // since 2.13
     }
-    ~Library() {
-        if (handle_ != nullptr) ::dlclose(handle_);
-    }
-    Library(const Library&) = delete;
-    Library& operator=(const Library&) = delete;
 
     // Why it cannot be used; empty: it can.
     const std::string& lacking() const { return lacking_; }
@@ -110,11 +104,10 @@ public:
 private:
     template <class Function>
     void find(Function& function, const char* name) {
-        function = reinterpret_cast<Function>(::dlsym(handle_, name));
-        if (function == nullptr && lacking_.empty()) lacking_ = std::string("the NCCL here lacks ") + name;
+        if (!library_.find(function, name) && lacking_.empty()) lacking_ = std::string("the NCCL here lacks ") + name;
     }
 
-    void* handle_;
+    const gpu::LoadedLibrary library_{"libnccl.so.2"};
     std::string lacking_;
 };
 
@@ -160,8 +153,8 @@ public:
 
     std::vector<SumNode> parts() const override { return {share_}; }
 
-    void sum(FloatMemory& memory, size_t, size_t first, size_t count) override {
-        float* const values = memory.data() + first;
+    void sum(FloatMemory& memory, size_t count) override {
+        float* const values = memory.data();
         const int status = library_.all_reduce(values, values, count, kFloat, kSum, communicator_, stream_.get());
         if (status != 0) throw Error(ExitCode::internal, library_.words_of(status, "ncclAllReduce"));
         HW4_CUDA(cudaStreamSynchronize(stream_.get()));
