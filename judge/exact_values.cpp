@@ -1,7 +1,6 @@
 #include "judge/exact_values.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "src/base/parallel.h"
 #include "src/io/file_rows.h"
@@ -10,13 +9,10 @@
 namespace hw4 {
 namespace {
 
-// Runs the work for one index after another, on all processors.
+// Runs the work for each index, on all processors.
 template <class Work>
 void each(int64_t count, const Work& work) {
-    std::atomic<int64_t> next{0};
-    on_threads(static_cast<int>(std::min<int64_t>(available_processors(), count)), [&] {
-        for (int64_t i = 0; (i = next.fetch_add(1)) < count;) work(i);
-    });
+    in_pieces(static_cast<size_t>(count), 1, [&](size_t i, size_t) { work(static_cast<int64_t>(i)); });
 }
 
 void store(const Doubles& row, float* to) {

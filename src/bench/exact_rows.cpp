@@ -28,31 +28,13 @@ std::vector<int64_t> sampled(int64_t count) {
     return places;
 }
 
-// The operands of a case, by query unit.
-class Operands {
-public:
-    Operands(const CaseData& data, const float* output)
-        : problem_(data.problem), in_(data.values.data()), out_(output) {}
-
-    const float* in(size_t operand, int64_t unit) const { return of(problem_.operation->inputs, operand, in_, unit); }
-    const float* out(size_t operand, int64_t unit) const {
-        return of(problem_.operation->outputs, operand, out_, unit);
-    }
-    const Problem& problem() const { return problem_; }
-
-private:
-    const float* of(const List<Operand>& list, size_t operand, const float* base, int64_t unit) const {
-        const auto row = static_cast<size_t>(problem_.dim);
-        const int64_t sharing =
-            problem_.heads / problem_.heads_of(list[operand]); // query heads per head of the operand
-        return operand_at(problem_, list, operand, base, row)
-            .of(unit / problem_.heads, unit % problem_.heads / sharing);
-    }
-
-    const Problem& problem_;
-    const float* in_;
-    const float* out_;
-};
+// The rows of an operand that a query unit reads or writes.
+const float* rows_of(const Problem& problem, const List<Operand>& list, size_t operand, const float* base,
+                     int64_t unit) {
+    const int64_t sharing = problem.heads / problem.heads_of(list[operand]); // query heads per head of the operand
+    return operand_at(problem, list, operand, base, static_cast<size_t>(problem.dim))
+        .of(unit / problem.heads, unit % problem.heads / sharing);
+}
 
 void compare(const Doubles& exact, const float* got, RowError& error) {
     ++error.rows;
@@ -89,12 +71,14 @@ bool has_rounded(Element element, std::vector<float>& expected, const float* got
 }
 
 // Compares everything that `group` units compute together, beginning with this unit.
-bool has_reference_unit(const Computed& computed, const Operands& operands, int64_t unit, int64_t group) {
-    const Problem& problem = operands.problem();
+bool has_reference_unit(const Computed& computed, const CaseData& data, const float* output, int64_t unit,
+                        int64_t group) {
+    const Problem& problem = data.problem;
+    const List<Operand>& inputs = problem.operation->inputs;
     const List<Operand>& outputs = problem.operation->outputs;
     std::vector<float> expected[kMostOutputs];
     UnitOperands whole{problem.queries, problem.keys, problem.dim, {}, {}, problem.mask, nullptr, group};
-    for (size_t i = 0; i < problem.operation->inputs.size(); ++i) whole.in[i] = operands.in(i, unit);
+    for (size_t i = 0; i < inputs.size(); ++i) whole.in[i] = rows_of(problem, inputs, i, data.values.data(), unit);
     for (size_t i = 0; i < outputs.size(); ++i) {
         const int64_t heads = outputs[i].rows == Rows::of_queries ? group : 1;
         expected[i].resize(problem.floats_in(heads * problem.head_rows(outputs[i])));
@@ -102,21 +86,22 @@ bool has_reference_unit(const Computed& computed, const Operands& operands, int6
     }
     computed.reference(whole);
     for (size_t i = 0; i < outputs.size(); ++i)
-        if (!has_rounded(problem.element, expected[i], operands.out(i, unit))) return false;
+        if (!has_rounded(problem.element, expected[i], rows_of(problem, outputs, i, output, unit))) return false;
     return true;
 }
 
 // Compares a row that sees all keys with a run of that row alone: under no contract do other rows change its bytes.
-bool has_reference_row(const Computed& computed, const Operands& operands, int64_t unit, int64_t query) {
-    const Problem& problem = operands.problem();
+bool has_reference_row(const Computed& computed, const CaseData& data, const float* output, int64_t unit,
+                       int64_t query) {
+    const Problem& problem = data.problem;
     std::vector<float> row(static_cast<size_t>(problem.dim));
     UnitOperands alone{1, problem.keys, problem.dim, {}, {}, Mask::none, nullptr, 1};
-    alone.in[0] = operands.in(0, unit) + query * problem.dim;
-    alone.in[1] = operands.in(1, unit);
-    alone.in[2] = operands.in(2, unit);
+    for (size_t i = 0; i < kForward.inputs.size(); ++i)
+        alone.in[i] = rows_of(problem, kForward.inputs, i, data.values.data(), unit);
+    alone.in[0] += query * problem.dim;
     alone.out[0] = row.data();
     computed.reference(alone);
-    return has_rounded(problem.element, row, operands.out(0, unit) + query * problem.dim);
+    return has_rounded(problem.element, row, rows_of(problem, kForward.outputs, 0, output, unit) + query * problem.dim);
 }
 
 } // namespace
@@ -144,7 +129,6 @@ RowError error_of_rows(const CaseData& data, const float* output) {
 std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData& data, const float* output) {
     const Problem& problem = data.problem;
     if (contract.compared != Compared::bytes) return std::nullopt;
-    const Operands operands(data, output);
     const Computed& computed = *contract.find(*problem.operation);
     std::atomic<bool> same{true};
     const auto compare_in_parallel = [&](int64_t count, const auto& is_same) {
@@ -157,7 +141,7 @@ std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData
     if (problem.flops() <= kMostReferenceFlops) {
         const int64_t group = gives_rows_of_keys(*problem.operation) ? problem.heads / problem.kv_heads : 1;
         compare_in_parallel(problem.units() / group, [&](size_t i) {
-            return has_reference_unit(computed, operands, static_cast<int64_t>(i) * group, group);
+            return has_reference_unit(computed, data, output, static_cast<int64_t>(i) * group, group);
         });
         return same;
     }
@@ -168,7 +152,7 @@ std::optional<bool> has_reference_bytes(const Contract& contract, const CaseData
     compare_in_parallel(static_cast<int64_t>(places.size()), [&](size_t i) {
         const int64_t unit = has_mask ? places[i] : places[i] / problem.queries;
         const int64_t query = has_mask ? last : places[i] % problem.queries;
-        return has_reference_row(computed, operands, unit, query);
+        return has_reference_row(computed, data, output, unit, query);
     });
     return same;
 }

@@ -1,13 +1,12 @@
 #include "src/bench/naive.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <iterator>
 #include <string>
 
-#include "src/base/parallel.h"
 #include "src/bench/workbench.h"
+#include "src/step/team.h"
 
 namespace hw4::bench {
 namespace {
@@ -117,17 +116,19 @@ void backward_of_keys(const Problem& problem, const Unit& of, float scale, int64
 
 class CpuNaive : public NaiveAttention {
 public:
-    explicit CpuNaive(int threads) : threads_(threads) {}
+    explicit CpuNaive(int threads) : team_(threads) {}
 
     void compute(const step::Attention& of, void* weights, void* gradients, void*) override {
         if (of.in[0].element != Element::float32)
             throw Unsupported("naive on the CPU takes float32, not " + std::string(name_of(of.in[0].element)));
         const Problem& problem = of.problem;
         const float scale = 1.0f / std::sqrt(static_cast<float>(problem.dim));
-        const auto for_blocks = [&](int64_t rows, const auto& take) {
-            each_block(problem.units(), rows, [&](int64_t unit, int64_t first, int64_t end) {
-                const Unit of_unit(of, unit, static_cast<float*>(weights), static_cast<float*>(gradients));
-                take(problem, of_unit, scale, first, end);
+        const auto for_blocks = [&](int64_t rows, const auto& take) { // of rows in every unit
+            const int64_t blocks = (rows + kBlock - 1) / kBlock;
+            team_.each(problem.units() * blocks, [&](int64_t task, int) {
+                const Unit of_unit(of, task / blocks, static_cast<float*>(weights), static_cast<float*>(gradients));
+                const int64_t first = task % blocks * kBlock;
+                take(problem, of_unit, scale, first, std::min(first + kBlock, rows));
             });
         };
         if (!of.is_backward()) return for_blocks(problem.queries, forward);
@@ -136,21 +137,7 @@ public:
     }
 
 private:
-    // Calls take(unit, first, end) for all blocks of `rows` rows in every unit, on all threads.
-    template <class Take>
-    void each_block(int64_t units, int64_t rows, const Take& take) {
-        const int64_t blocks = (rows + kBlock - 1) / kBlock;
-        std::atomic<int64_t> next{0};
-        on_threads(&crew_, threads_, [&] {
-            for (int64_t task = 0; (task = next.fetch_add(1)) < units * blocks;) {
-                const int64_t first = task % blocks * kBlock;
-                take(task / blocks, first, std::min(first + kBlock, rows));
-            }
-        });
-    }
-
-    const int threads_;
-    Crew crew_; // for all calls
+    step::Team team_; // for all calls
 };
 
 } // namespace
