@@ -292,7 +292,7 @@ struct Attention {
                     larger(V::load(p + j * kRows + row) - V::load(group.origin + row), V::load(group.floor + row));
                 const V weight = counts(exp2_scaled(x, c, V::load(group.bias + row)), at + j * kRows + row);
                 weight.store(p + j * kRows + row);
-                share[r] = j == 0 ? weight : share[r] + weight;
+                share[r] = j == 0 ? weight : V(share[r] + weight);
             }
         }
 #pragma GCC unroll 4

@@ -140,7 +140,8 @@ struct Backward {
 #pragma GCC unroll 4
             for (int r = 0; r < V::kRowVectors; ++r) {
                 const int at = r * V::kWidth;
-                const V P = probability(exp2_scaled(larger(V::load(p + at) - origin, floor), c, bias), inv);
+                const V x = larger(V::load(p + at) - origin, floor);
+                const V P = probability(V(exp2_scaled(x, c, bias)), inv);
                 P.store(p + at);
                 score_gradient(P, V::load(ds + at), D).store(ds + at);
             }
