@@ -43,12 +43,12 @@ def _same(value):
     return value
 
 
-def _quotient(amount, by):
-    return amount / by if by else None
+def quotient(amount: float | None, by: float | None) -> float | None:
+    return amount / by if amount is not None and by else None
 
 
 def _wavefront_rate(wavefronts, seconds):
-    return _quotient(WAVEFRONT_BYTES * wavefronts, seconds)
+    return quotient(WAVEFRONT_BYTES * wavefronts, seconds)
 
 
 def _flop(ffma, fadd, fmul):
@@ -79,12 +79,12 @@ METRICS = (
            "wavefronts beyond those needed; of cp.async none are counted"),
     # Includes cp.async: on t28 async_tiles (cp.async alone) has 4.314 GB here and register_tiles (without) 4.312 GB.
     Metric("global_load_bytes_per_second", "global load throughput", "byte/s",
-           ("l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum", DURATION), _quotient,
+           ("l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum", DURATION), quotient,
            "bytes of the sectors asked of L1, so it may exceed the memory's peak; cp.async is included"),
     Metric("global_store_bytes_per_second", "global store throughput", "byte/s",
-           ("l1tex__t_bytes_pipe_lsu_mem_global_op_st.sum", DURATION), _quotient, "bytes of the sectors given to L1"),
-    Metric("dram_read_bytes_per_second", "DRAM read throughput", "byte/s", (DRAM_READ, DURATION), _quotient),
-    Metric("dram_write_bytes_per_second", "DRAM write throughput", "byte/s", (DRAM_WRITE, DURATION), _quotient),
+           ("l1tex__t_bytes_pipe_lsu_mem_global_op_st.sum", DURATION), quotient, "bytes of the sectors given to L1"),
+    Metric("dram_read_bytes_per_second", "DRAM read throughput", "byte/s", (DRAM_READ, DURATION), quotient),
+    Metric("dram_write_bytes_per_second", "DRAM write throughput", "byte/s", (DRAM_WRITE, DURATION), quotient),
     Metric("dram_bytes", "DRAM traffic", "byte", (DRAM_READ, DRAM_WRITE), lambda read, write: read + write),
     Metric("l2_bytes", "L2 traffic", "byte", ("lts__t_bytes.sum",), _same),
     # ncu 2025.3 calls the column deprecated; older versions have no other.
@@ -96,7 +96,7 @@ METRICS = (
     Metric("fma_pipe_pct", "FMA pipe used", "%", ("smsp__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",),
            _same, "of its peak, an instruction a cycle; integer multiplications take this pipe too"),
     Metric("fma_share_pct", "FMA pipe's share of instructions", "%",
-           ("smsp__inst_executed_pipe_fma.sum", INSTRUCTIONS), lambda fma, all_: _quotient(100 * fma, all_),
+           ("smsp__inst_executed_pipe_fma.sum", INSTRUCTIONS), lambda fma, all_: quotient(100 * fma, all_),
            "integer multiplications take this pipe too"),
     Metric("ipc", "instructions per cycle", "", ("sm__inst_executed.avg.per_cycle_active",), _same,
            "of a busy multiprocessor; 4 at most"),

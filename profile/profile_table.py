@@ -106,15 +106,15 @@ def _stalls(launches: list[dict]) -> str:
     return f"stalls: cycles that a warp waits between two of its instructions\n{aligned(rows, left=5)}"
 
 
-def _scaled(value: float | None, scale: float, form: str) -> str:
+def scaled(value: float | None, scale: float, form: str) -> str:
     return NOT_THERE if value is None else format(value * scale, form)
 
 
 def _device(device: dict) -> str:
-    return (f"{device['name'] or 'GPU'}: {_scaled(device['multiprocessors'], 1, 'd')} multiprocessors at "
-            f"{_scaled(device['clock_hz'], 1e-9, '.3f')} GHz, at most "
-            f"{_scaled(device['peak_flop_per_second'], 1e-12, '.1f')} TFLOP/s (float32 fma) and "
-            f"{_scaled(device['peak_dram_bytes_per_second'], 1e-9, '.0f')} GB/s of DRAM")
+    return (f"{device['name'] or 'GPU'}: {scaled(device['multiprocessors'], 1, 'd')} multiprocessors at "
+            f"{scaled(device['clock_hz'], 1e-9, '.3f')} GHz, at most "
+            f"{scaled(device['peak_flop_per_second'], 1e-12, '.1f')} TFLOP/s (float32 fma) and "
+            f"{scaled(device['peak_dram_bytes_per_second'], 1e-9, '.0f')} GB/s of DRAM")
 
 
 REMARK = """One launch each, caches cold, clocks free: for speeds see hw4 bench. Shared memory's GB/s are

@@ -16,7 +16,6 @@ sys.path[:0] = [str(ROOT / "profile")]
 import gpu_peaks  # noqa: E402 (the path to them is set above)
 import metrics  # noqa: E402
 import ncu_csv  # noqa: E402
-import roofline_points  # noqa: E402
 from program_module import run_forked  # noqa: E402
 
 KEYS = [metric.key for metric in metrics.METRICS]
@@ -73,13 +72,13 @@ class Roofline(unittest.TestCase):
             launch(kernel="slow", flop=8e12, duration_seconds=4, dram_bytes=4e12, l2_bytes=8e12),
             launch(kernel="fast", flop=8e12, duration_seconds=2.5, dram_bytes=1e11, l2_bytes=2e12),
             launch(kernel="unknown", duration_seconds=1)]}
-        slow, fast, unknown = roofline_points.points(document)
+        slow, fast, unknown = gpu_peaks.points(document)
         self.assertEqual(slow, {"case": "t28", "kernel": "slow", "flop": 8e12, "seconds": 4, "dram_bytes": 4e12,
                                 "l2_bytes": 8e12, "dram_intensity": 2, "l2_intensity": 1, "flop_per_second": 2e12,
                                 "roof_flop_per_second": 2e12})  # the memory's roof
         self.assertEqual((fast["dram_intensity"], fast["roof_flop_per_second"]), (80, 4e12))  # the arithmetic's roof
         self.assertEqual((unknown["flop_per_second"], unknown["roof_flop_per_second"]), (None, None))
-        self.assertEqual(roofline_points.ridge(DEVICE), 4)
+        self.assertEqual(gpu_peaks.ridge(DEVICE), 4)
 
 
 class Runs(unittest.TestCase):
