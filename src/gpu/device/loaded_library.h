@@ -1,4 +1,5 @@
-// A shared library that hw4 does not link, since it may not be here: loaded when it is first needed.
+// A shared library that hw4 does not link, since it may not be here: loaded when it is first needed. It stays loaded:
+// cuBLAS takes long to load, and the CUDA runtime in it would be taken down while hw4's own goes on.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,11 +15,6 @@ public:
         for (const char* name : names)
             if (at_ == nullptr) at_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
     }
-    ~LoadedLibrary() {
-        if (at_ != nullptr) ::dlclose(at_);
-    }
-    LoadedLibrary(const LoadedLibrary&) = delete;
-    LoadedLibrary& operator=(const LoadedLibrary&) = delete;
 
     bool is_here() const { return at_ != nullptr; }
 
