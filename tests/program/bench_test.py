@@ -306,7 +306,6 @@ class StepTest(BenchTest):
                 scores = 4 * 4 * 100 * 100 * 4
                 self.assertEqual(naive["bytes"]["activations"] - ours["bytes"]["activations"], (2 + 1) * scores)
 
-
     def test_a_row_for_each_contract(self):
         for device in "cpu", "gpu":
             done = run("hw4", "bench", "step", "--device", device, "--model", "tiny", "--seq_len", "32", "--contract",
