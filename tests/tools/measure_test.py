@@ -169,8 +169,8 @@ class OnTheCpu(Workplace):
             self.measured("memory", device="cpu", words=("--batch_size", "x"))
         track = next(track for track in document["tracks"] if track["cell"] == "naive B 1 H 2 N 16 d 4 warmup 0")
         self.assertEqual([(event["purpose"], event["bytes"], event["taken"]) for event in track["events"]],
-                         [("inputs", 1536, 1), ("O", 512, 1), ("scores", 2048, 1), ("scores", 2048, -1), ("O", 512, -1),
-                          ("inputs", 1536, -1)])
+                         [("Q", 512, 1), ("K", 512, 1), ("V", 512, 1), ("O", 512, 1), ("scores", 2048, 1),
+                          ("scores", 2048, -1), ("O", 512, -1), ("V", 512, -1), ("K", 512, -1), ("Q", 512, -1)])
 
     def test_seq(self):
         document = self.measured("sequential", shapes=("e03", "e05"))
