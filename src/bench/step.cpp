@@ -236,6 +236,7 @@ StepRow measure_step(const StepCell& cell, const RankGroup& group, Ranks& ranks,
 std::string words_of(const StepCell& cell) {
     std::string words = std::string(cell.model->name) + " B " + std::to_string(cell.batch_size) + " N " +
                         std::to_string(cell.seq_len) + " warmup " + std::to_string(cell.rules.warmup);
+    if (cell.contract != &kF32) words += std::string(" ") + cell.contract->name;
     if (cell.attention == StepAttention::naive) words += " naive";
     return words + (cell.shard ? " sharded" : "");
 }
@@ -243,10 +244,8 @@ std::string words_of(const StepCell& cell) {
 std::string step_head(const RankGroup& group) {
     return "# " + words_of(group) +
            "; mean and standard deviation in ms\n"
-           "#  model  contract  batch  tokens  warmup  attention         way     MiB  shard     forward        "
-           "backward       "
-           "optimizer"
-           "            step  comm %  tokens/s   GFLOP/s  of peak  peak MiB  status\n";
+           "#  model  contract  batch  tokens  warmup  attention         way     MiB  shard     forward        backward"
+           "       optimizer            step  comm %  tokens/s   GFLOP/s  of peak  peak MiB  status\n";
 }
 
 std::string step_line(const StepRow& row) {

@@ -1,5 +1,5 @@
-// Causal attention of a micro-batch under contract f32, on tensors where they stand in rows of whole tokens: a row of
-// qkv has q, k and v, one after the other, and each of these the model's heads.
+// Causal attention of a micro-batch, on tensors where they stand in rows of whole tokens: a row of qkv has q, k and v,
+// one after the other, and each of these the model's heads.
 #pragma once
 
 #include "src/contracts/row_statistics.h"

@@ -28,7 +28,8 @@ from hw4 import library  # noqa: E402: after the path of the library
 
 CONTRACTS = {"f32": (0, 1), "fixed": (0,), "fixed16": (0,), "bf16": (0, 1), "fp16": (0, 1)}  # their operations
 # batches, heads, kv_heads, queries, keys, dim and, where it differs, value_dim
-SHAPES = [(1, 1, 1, 1, 1, 1), (2, 2, 1, 33, 70, 33), (1, 2, 2, 130, 64, 64), (2, 4, 2, 40, 40, 256)]
+SHAPES = [(1, 1, 1, 1, 1, 1), (2, 2, 1, 33, 70, 33), (1, 2, 2, 130, 64, 64), (2, 4, 2, 40, 40, 256),
+          (2, 4, 2, 33, 70, 20, 48), (1, 2, 1, 5, 40, 192, 128)]
 ARGUMENTS = {0: (("q", "k", "v"), ("o",)), 1: (("q", "k", "v", "d_o"), ("dq", "dk", "dv"))}
 EXPORTED = {"hw4_plan", "hw4_run", "hw4_check", "hw4_append", "hw4_rope_table", "hw4_error", "hw4_gpu", "hw4_abi",
             "hw4_version", "hw4_revision"}
@@ -178,6 +179,8 @@ class BytesTest(LibraryTest):
     def test_bytes_of_seq_with_any_strides(self):
         for sizes, (contract, operations), causal in itertools.product(SHAPES, CONTRACTS.items(), (False, True)):
             exact = contract in ("f32", "fixed", "fixed16")
+            if len(sizes) > 6 and not exact:
+                continue
             for operation in operations:
                 case = Case(sizes, contract, operation, causal)
                 expected, lse = case.by_seq(self.folder, lse=operation == 0)
@@ -199,28 +202,16 @@ class BytesTest(LibraryTest):
                             self.assertEqual(bytes(sums), lse)
 
     def test_values_of_other_columns(self):
-        """Forward and backward with any strides, with checks."""
-        for sizes, (contract, operation) in itertools.product(((2, 4, 2, 33, 70, 20, 48), (1, 2, 1, 5, 40, 192, 128)),
-                                                              (("f32", 0), ("f32", 1), ("fixed", 0), ("fixed16", 0))):
-            case = Case(sizes, contract, operation, causal=True)
-            expected, lse = case.by_seq(self.folder, lse=operation == 0)
-            for gap, heads_inside in ((0, False), (3, True)):
-                with self.subTest(sizes=sizes, contract=contract, operation=operation, gap=gap):
-                    call = case.call(gap, heads_inside)
-                    sums = (ctypes.c_float * (len(lse or b"") // 4))()
-                    call.lse = ctypes.addressof(sums) if operation == 0 else None
-                    library.check(call)
-                    library.run(call)
-                    self.assertEqual(case.results(), expected)
-                    self.assertEqual(bytes(sums), lse or b"")
-                    self.assertFalse(any(rows.touched_between() for rows in case.rows.values()))
-            v = case.rows["v"]
-            v.data[max(v.places()) + v.dim - 1] = math.nan
-            with self.assertRaisesRegex(library.Error, rf"V, .*column {v.dim - 1}: .*need a finite number"):
-                library.check(call)
+        """The check sees the last of V's columns."""
+        case = Case((2, 4, 2, 33, 70, 20, 48), "f32")
+        call, v = case.call(gap=3, heads_inside=True), case.rows["v"]
+        library.check(call)
+        v.data[max(v.places()) + v.dim - 1] = math.nan
+        with self.assertRaisesRegex(library.Error, rf"V, .*column {v.dim - 1}: .*need a finite number"):
+            library.check(call)
         for contract in ("bf16", "fp16"):
             with self.assertRaisesRegex(library.Error, f"the contract {contract}, which has no measured bound of another d_v"):
-                library.plan(Case(sizes, contract).call())
+                library.plan(Case(case.sizes, contract).call())
 
     def test_gradients_from_the_forward_call(self):
         for contract in ("f32", "bf16", "fp16"):
@@ -240,18 +231,6 @@ class BytesTest(LibraryTest):
                 given.statistics = ctypes.addressof(statistics)
                 library.run(given)
                 self.assertEqual(backward.results(), recomputed)
-
-    def test_the_usual_scale(self):
-        """A caller's own 1/sqrt(d) gives the same bytes as no scale."""
-        for contract, dim in itertools.product(CONTRACTS, (33, 64, 96)):
-            expected = None
-            for scale in (0, dim ** -0.5, 1 / math.sqrt(dim), ctypes.c_float(dim ** -0.5).value):
-                case = Case((1, 2, 1, 5, 40, dim), contract)
-                call = case.call()
-                call.scale = scale
-                library.run(call)
-                expected = expected or case.results()
-                self.assertEqual(case.results(), expected, (contract, dim, scale))
 
     def test_another_scale(self):
         """Twice the scale is the same as twice the queries, to the bit."""
@@ -274,7 +253,7 @@ class BytesTest(LibraryTest):
                     self.assertEqual(*found)
 
     def test_windows(self):
-        """Windows that begin a segment equal calls on their keys alone; lengths and windows equal single calls."""
+        """A window that begins a segment equals a call on its keys alone."""
         keys, window = 150, 22  # the last query's window begins at key 128
         case = Case((2, 4, 2, 1, keys, 33), "f32", causal=True)
         call = case.call()
@@ -287,29 +266,15 @@ class BytesTest(LibraryTest):
             cut.values[name] = array.array("f", [x for head in rows for x in head])
         library.run(cut.call())
         self.assertEqual(case.results(), cut.results())
-        lengths, together = (70, 1, 33, 64), Case((4, 4, 2, 5, 70, 33), "f32", causal=True)
-        call, given = together.call(), (ctypes.c_int32 * 4)(*lengths)
-        call.window, call.lengths = 20, ctypes.addressof(given)
-        library.run(call)
-        for batch, length in enumerate(lengths):
-            one = Case((1, 4, 2, 5, length, 33), "f32", causal=True)
-            one.values["q"] = together.values["q"][batch * 660:(batch + 1) * 660]
-            for name in ("k", "v"):
-                heads = (together.values[name][first * 33:(first + length) * 33] for first in (batch * 140, batch * 140 + 70))
-                one.values[name] = array.array("f", [x for head in heads for x in head])
-            single = one.call()
-            single.window = 20
-            library.run(single)
-            size = len(one.results()["o"])
-            self.assertEqual(one.results()["o"], together.results()["o"][batch * size:(batch + 1) * size], length)
 
     def test_lengths_are_those_of_single_calls(self):
         sizes, lengths = (4, 4, 2, 5, 70, 33), (70, 1, 33, 64)
-        for contract, causal, gap, heads_inside, threads in (("f32", False, 0, False, 3), ("f32", True, 0, False, 2),
-                                                             ("f32", True, 3, True, 1), ("bf16", True, 0, False, 2),
-                                                             ("fp16", False, 0, False, 2)):
+        for contract, causal, window, gap, heads_inside, threads in (
+                ("f32", False, 0, 0, False, 3), ("f32", True, 0, 0, False, 2), ("f32", True, 20, 3, True, 1),
+                ("bf16", True, 0, 0, False, 2), ("fp16", False, 0, 0, False, 2)):
             case = Case(sizes, contract, causal=causal)
             call = case.call(gap, heads_inside, threads)
+            call.window = window
             for name in ("k", "v"):  # data beyond a length does not matter
                 rows = case.rows[name]
                 for at, (batch, _, row) in zip(rows.places(), itertools.product(range(4), range(2), range(70))):
@@ -500,6 +465,7 @@ class RefusedTest(LibraryTest):
                 ("queries is 0, need 1 to", put(queries=0)), ("keys is -4", put(keys=-4)), ("dim is 0", put(dim=0)),
                 ("kv_heads is 3, need a number that divides heads = 4", put(kv_heads=3)),
                 ("too large", put(batches=2**31 - 1, queries=2**31 - 1)), ("threads is -1", put(threads=-1)),
+                ("window is -1, need at least 1, or 0 for none", put(window=-1)),
                 ("Q is null", put_stride("q", "data", None)), ("V has a stride of -1", put_stride("v", "head", -1)), ("strides beyond", put_stride("k", "batch", 2**62)),
                 ("K has rows 7 elements apart, need at least dim = 8", put_stride("k", "row", 7)),
                 ("O has strides by which its rows overlap", put_stride("o", "head", 8))]:
@@ -572,17 +538,6 @@ class RefusedTest(LibraryTest):
                 library.append(call)
             self.assertEqual(refused.exception.code, code)
         self.assertTrue(all(value == 7.5 for value in rows.data))
-
-    def test_windows(self):
-        self.assert_refused(64, "window is -1, need at least 1, or 0 for none", lambda call: setattr(call, "window", -1))
-
-        def change(call):
-            call.window, call.mask = 3, 1
-
-        self.assert_refused(65, "a window without the causal mask", lambda call: setattr(call, "window", 3))
-        for contract, operation in (("bf16", 0), ("fixed", 0), ("f32", 1)):
-            self.assert_refused(65, f"with a window, which the contract {contract} lacks: a GPU has windows in forward under "
-                                    "f32 alone", change, operation, contract)
 
     def test_what_the_contract_lacks(self):
         self.assert_refused(65, "asks for backward, which the contract fixed lacks",

@@ -6,13 +6,12 @@
 HW4_BIN names the folder with the programs (default: the repository's root).
 """
 import functools
-import json
 import unittest
 
 import causal_test
 import cli_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, contracts,
-                      counting, crc_of, generated, run)
+                      counting, generated, run)
 from standard_streams_test import HW4, SEQ, run as run_for_bytes
 
 OLD_LSE = b"the logsumexps of an earlier run"
@@ -55,20 +54,10 @@ class LseTest(CliTest):
 class ValuesTest(LseTest):
 
     def test_gpu_or_the_cpu_in_its_place(self):
-        for path in (generated(3, 256, 64), causal_test.made(causal_test.SHAPES[1])):
+        for path in (generated(3, 256, 64), causal_test.made((2, 4, 2, 33, 33, 7))):
             for contract in contracts("any"):
                 self.assert_computes(path, "--lse", self.lse, device=None, contract=contract)
                 self.assert_same_bytes(self.lse.read_bytes(), lse_by_seq(path, contract))
-
-    def test_json_names_the_file_and_its_check_sum(self):
-        path = generated(3, 256, 64)
-        report = self.dir / "run.json"
-        self.assert_computes(path, "--json", report, "--lse", self.lse)
-        told = json.loads(report.read_text())
-        self.assertEqual((told["lse"], told["lse_crc32"]), (str(self.lse), crc_of(lse_by_seq(path))))
-        self.assertEqual(told["write_bytes"], 4 * 3 * 256 * (64 + 1))
-        self.assert_computes(path, "--json", report)
-        self.assertNotIn("lse", json.loads(report.read_text()))
 
 
 class FileTest(LseTest):

@@ -7,13 +7,11 @@ HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the
 other programs.
 """
 import errno
-import os
-import subprocess
 import unittest
 
 import ranks_test
-from cli_test import BAD_DATA, IO_ERROR, NO_GPU, OK, PATIENCE, USAGE, CliTest, run
-from ranks_test import HW4_MPI, SHIM, said
+from cli_test import BAD_DATA, IO_ERROR, NO_GPU, OK, USAGE, CliTest, run
+from ranks_test import said, started
 
 MODEL = ("--width", "12", "--hidden", "20", "--layers", "2", "--heads", "3", "--vocabulary", "256", "--batch", "5",
          "--context", "7", "--steps", "4")
@@ -31,18 +29,9 @@ class TrainTest(CliTest):
         self.log = self.dir / "log"
         self.assertEqual(run("generate", "--tokens", "5000", self.tokens).returncode, OK)
 
-    def train(self, ranks, *args, of_rank=None, faults=None):
-        """`of_rank`: rank -> more arguments; `faults`: rank -> the environment that makes its calls fail."""
-        words = ["mpirun", "--oversubscribe", "--bind-to", "none"]
-        words += ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        for rank in range(ranks):
-            words += [":"] if rank else []
-            words += ["-np", "1"]
-            for name, value in {"LD_PRELOAD": SHIM, **faults[rank]}.items() if faults and rank in faults else ():
-                words += ["-x", f"{name}={value}"]
-            words += [HW4_MPI, "train", *args, *(of_rank or {}).get(rank, ())]
-        return subprocess.run(list(map(str, words)), capture_output=True, text=True, errors="replace",
-                              timeout=PATIENCE, stdin=subprocess.DEVNULL, check=False)
+    @staticmethod
+    def train(ranks, *args, **more):
+        return started(ranks, "train", *args, **more)
 
     def files(self):
         return self.checkpoint.read_bytes(), self.log.read_bytes()
@@ -126,11 +115,7 @@ class TrainTest(CliTest):
         for folder, seed in (("0", "1"), ("1", "2")):
             (self.dir / folder).mkdir()
             run("generate", "--tokens", "5000", "--seed", seed, self.dir / folder / "tokens")
-        words = ["mpirun", "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
-        for folder in "01":
-            words += ["-np", "1", "-wdir", self.dir / folder, HW4_MPI, "train", *MODEL, "tokens", "checkpoint", ":"]
-        done = subprocess.run(list(map(str, words[:-1])), capture_output=True, text=True, timeout=PATIENCE,
-                              stdin=subprocess.DEVNULL, check=False)
+        done = self.train(2, *MODEL, "tokens", "checkpoint", folders=[self.dir / "0", self.dir / "1"])
         self.assert_all_fail(done, BAD_DATA, r"tokens: has CRC-32 \w+ of 5000 tokens here and \w+ of 5000 tokens for")
 
     def test_a_checkpoint_that_cannot_be_written_stays_as_it_was(self):

@@ -126,14 +126,10 @@ class BytesTest(TrainTest):
         self.assertGreater(lines[0]["loss"], 5)
         self.assertLess(lines[-1]["loss"], 3)
 
-    def test_lines_on_standard_output(self):
+    def test_a_log_on_standard_output_is_alone_there(self):
         log = self.folder / "log"
-        done, _ = self.train(*SMALLER, "--steps", "30", "--log", log)
-        losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
-        said = done.stdout.splitlines()
-        self.assertEqual((said[1], said[-1]), (f"step 1 of 30: loss {losses[0]:.6f}",
-                                               f"step 30 of 30: loss {losses[-1]:.6f}"))
-        done, _ = self.train(*SMALLER, "--steps", "30", "--log", "-")
+        self.smaller("--log", log)
+        done, _ = self.train(*SMALLER, "--steps", "6", "--log", "-")
         self.assertEqual(done.stdout, log.read_text())
 
     def test_tokens_of_32_bits_and_standard_input(self):
@@ -169,12 +165,6 @@ class Bf16Test(TrainTest):
             path = self.smaller("--contract", "bf16", "--until", "3")
             self.trained("--resume", *again)
             self.assertEqual(path.read_bytes(), straight)
-
-    def test_a_micro_batch_is_kept(self):
-        metadata, whole, _ = parts_of(self.smaller("--contract", "bf16"))
-        self.assertEqual((metadata["contract"], metadata["micro_batch"]), ("bf16.step/1", "4"))
-        metadata, parts, _ = parts_of(self.smaller("--contract", "bf16", "--micro-batch", "1"))
-        self.assertEqual((metadata["micro_batch"], parts), ("1", whole))  # one order of sums on CPUs
 
     def test_another_contract_or_micro_batch_is_refused(self):
         path = self.smaller("--contract", "bf16", "--micro-batch", "2", "--until", "3")
@@ -270,11 +260,8 @@ class BadInputTest(TrainTest):
         for options, says in (
                 (("--model", "tin"), "--model 'tin': need one of small, medium, large, xl, 2.7B, 71m, tiny"),
                 (("--micro-batch", "3"), "--micro-batch '3': need a power of two"),
-                (("--steps", "0"), "--steps '0': need a whole number from 1 to 1099511627776"),
                 (("--learning-rate", "nan"), "--learning-rate 'nan': need a number from 0 to 1e+30"),
                 (("--heads", "7"), "width 768 in 7 heads: need heads of equal and even width"),
-                (("--token-bits", "8"), "--token-bits '8': need 16 or 32"),
-                (("--device", "tpu"), "--device 'tpu': need auto, gpu or cpu"),
                 (("--treads", "2"), "unknown or ambiguous option '--treads' (did you mean --threads?)"),
                 (("more",), "need TOKENS and CHECKPOINT, got 3 names")):
             with self.subTest(options=options):
@@ -308,12 +295,10 @@ class BadInputTest(TrainTest):
     def test_bad_texts_and_checkpoints_leave_the_old_checkpoint(self):
         path = self.smaller("--until", "3")
         good = path.read_bytes()
-        beyond, short, odd = self.folder / "beyond", self.folder / "short", self.folder / "odd"
+        beyond = self.folder / "beyond"
         tokens = bytearray(TEXT.read_bytes())
         struct.pack_into("<H", tokens, 2 * 777, 256)
         beyond.write_bytes(tokens)
-        short.write_bytes(TEXT.read_bytes()[:16])
-        odd.write_bytes(TEXT.read_bytes()[:-1])
         other = self.folder / "other"
         other.write_bytes(TEXT.read_bytes()[:-2])
         six = (*SMALLER, "--steps", "6")
@@ -321,8 +306,6 @@ class BadInputTest(TrainTest):
         log.write_text("old")
         for code, options, text, says in (
                 (BAD_DATA, six, beyond, "token 777 is 256, need less than the vocabulary, 256"),
-                (BAD_DATA, six, short, "has 8 tokens, need 9: a context and the token after"),
-                (BAD_DATA, six, odd, "has 39999 bytes, need a multiple of 2"),
                 (NO_INPUT, six, self.folder / "none", "cannot open"),
                 (BAD_DATA, ("--resume", "--model", "tiny"), TEXT, "is of width 16, and the options ask for 64"),
                 (BAD_DATA, ("--resume", "--steps", "7"), TEXT, "is of steps 6, and the options ask for 7"),
@@ -336,19 +319,6 @@ class BadInputTest(TrainTest):
                 self.assertEqual(path.read_bytes(), good)
                 self.assertEqual(log.read_text(), "old")
         self.assertEqual(sorted(file.name for file in self.folder.iterdir() if ".hw4-" in file.name), [])
-
-    def test_damaged_checkpoints(self):
-        path = self.smaller("--until", "3")
-        good = path.read_bytes()
-        flipped = bytearray(good)
-        flipped[-1] ^= 1
-        for damaged in (b"", good[:100], good[:-1], good + b"x", bytes(flipped), good.replace(b"F32", b"F64"),
-                        good.replace(b"step/1", b"step/2"), b"\xff" * 8 + good[8:], TEXT.read_bytes()):
-            path.write_bytes(damaged)
-            self.assertIn("c: no ", self.refused(BAD_DATA, "--resume"))
-            self.assertEqual(path.read_bytes(), damaged)
-        path.unlink()
-        self.assertIn("cannot open", self.refused(NO_INPUT, "--resume"))
 
     def test_a_disk_that_is_full_leaves_the_old_checkpoint(self):
         path = self.smaller("--until", "3")

@@ -9,7 +9,7 @@ import struct
 import unittest
 
 import cli_test
-from cli_test import BAD_DATA, OK, OLD_OUTPUT, CliTest, by_seq, generated_by, kernels, run
+from cli_test import OK, CliTest, by_seq, generated_by, run
 
 WINDOW_AT, SCALE_AT = 44, 48  # in a header of version 2
 B, HEADS, KV_HEADS, N_Q, N_K, D = 2, 4, 2, 70, 130, 64
@@ -29,12 +29,6 @@ class ComputedTest(CliTest):
         self.assertEqual(done.returncode, OK, done.stderr)
         return self.out.read_bytes(), done.stdout
 
-    def test_every_cpu_kernel(self):
-        for more in (("--window", "1"), ("--window", "45"), ("--window", "45", "--scale", "0.3"), ("--window", "1000")):
-            for kernel in kernels("cpu", "f32"):
-                with self.subTest(more, kernel=kernel):
-                    self.assert_computes(made(*more), "--kernel", kernel, "--threads", "3")
-
     def test_in_the_header_or_by_an_option(self):
         plain, path = made(), made("--window", "45", "--scale", "0.25")
         data = bytearray(plain.read_bytes())
@@ -51,18 +45,6 @@ class ComputedTest(CliTest):
                     got, said = self.computed(program, given, *options)
                     self.assert_same_bytes(got, want)
                     self.assertIn("d, mask, window, scale): (2, 4, 2, 70, 130, 64, causal, 45, 0.25)\n", said)
-
-    def test_is_refused_under_other_contracts_and_backward(self):
-        self.out.write_bytes(OLD_OUTPUT)
-        for path, options in ((made("--window", "45"), ("--contract", "fixed")), (made(), ("--contract", "fixed16", "--window", "3")),
-                              (made(), ("--contract", "bf16", "--window", "3")), (made("--backward"), ("--window", "3"))):
-            for program in ("hw4", "seq"):
-                with self.subTest(program=program, options=options):
-                    done = run(program, *options, path, self.out)
-                    self.assertEqual(done.returncode, BAD_DATA, done.stderr)
-                    self.assert_one_message(done.stderr, path, "with a window, which the contract .* lacks: a GPU has windows "
-                                                               "in forward under f32 alone", program)
-        self.assertEqual(self.out.read_bytes(), OLD_OUTPUT)
 
     def test_beside_float64_by_compare(self):
         for more in (("--window", "45"), ("--window", "1"), ("--scale", "0.3"), ("--window", "45", "--scale", "0.3")):

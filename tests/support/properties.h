@@ -167,24 +167,6 @@ TEST_P(Properties, WithoutScoresEveryRowIsTheMeanOfV) {
     }
 }
 
-// Exact in floats; fixed adds half of its assumed rounding error even where nothing was rounded.
-TEST_P(Properties, TheMeanOfWholeNumbersIsExactWhereNIsAPowerOfTwo) {
-    for (const Problem& problem : {Problem{3, 1, 5}, Problem{1, 32, 33}, Problem{2, 64, 8}, Problem{1, 256, 64}}) {
-        Matrices test(problem, CaseKind::uniform);
-        test.scale(kK, 0.0f).each(kV, [](float& x, size_t, size_t) { x = std::floor(x * 100.0f); });
-        const std::vector<float> out = attend(test);
-        for (size_t i = 0; i < out.size(); ++i) {
-            const float* v = test.matrix(i / problem.batch_output_floats(), kV) + i % test.dim();
-            int64_t sum = 0;
-            for (size_t j = 0; j < test.tokens(); ++j) sum += static_cast<int64_t>(v[j * test.dim()]);
-            const double mean = static_cast<double>(sum) / static_cast<double>(problem.queries);
-            const double rounding =
-                in_floats() ? 0.0 : fixed_rounding_of_values(*GetParam().contract, 300.0, problem.queries);
-            ASSERT_NEAR(out[i], static_cast<float>(mean), rounding) << place(test) << ", " << i;
-        }
-    }
-}
-
 // With weights of all magnitudes both sums of the quotient round: 64 and N/64 times above, 3, N/32 and 3 times below.
 TEST_P(Properties, AConstantColumnOfVComesOutWithinTheRoundingOfTheSums) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::brink, CaseKind::climb})

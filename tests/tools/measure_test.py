@@ -28,12 +28,10 @@ import exact  # noqa: E402 (the path to them is set above)
 import provenance  # noqa: E402
 import runners  # noqa: E402
 from builder import schema  # noqa: E402
-from case_table import TableError  # noqa: E402
 from given_cases import case_of  # noqa: E402
 from cells import STEPS  # noqa: E402
 from document import Failed  # noqa: E402
 from program_module import program_as_module  # noqa: E402
-from shapes import problems_of  # noqa: E402
 
 needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
 HIDDEN = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # nothing is measured
@@ -84,14 +82,6 @@ class Cells(unittest.TestCase):
         self.assertLessEqual(files, {*measured, "published.json"})
         self.assertEqual(set(schema.DOCUMENTS), {*measured, "published.json"})
         self.assertLessEqual(set(schema.DOCUMENTS) - set(schema.OPTIONAL), files)
-
-    def test_shapes(self):
-        names = [one.name for one in problems_of(["t28,t01", "4,16384,64", "4,16384,128", "t1[12]", "2,3,64,8"])]
-        self.assertEqual(names, ["t28", "t01", "4,16384,128", "t11", "t12", "2,3,64,8"])
-        self.assertEqual(problems_of(["2,3,64,8"])[0].shape, (6, 64, 8))
-        for word in ("t99", "4,16384", "0,1,1", "4,0,64,64"):
-            with self.assertRaises(TableError):
-                problems_of([word])
 
 
 # ---- Every command and every file, without a GPU
@@ -160,8 +150,8 @@ class OnTheCpu(Workplace):
             self.measured("memory", device="cpu", words=("--batch_size", "x"))
         track = next(track for track in document["tracks"] if track["cell"] == "naive B 1 H 2 N 16 d 4 warmup 0")
         self.assertEqual([(event["purpose"], event["bytes"], event["taken"]) for event in track["events"]],
-                         [("inputs", 1536, 1), ("O", 512, 1), ("scores", 2048, 1), ("scores", 2048, -1), ("O", 512, -1),
-                          ("inputs", 1536, -1)])
+                         [("Q", 512, 1), ("K", 512, 1), ("V", 512, 1), ("O", 512, 1), ("scores", 2048, 1),
+                          ("scores", 2048, -1), ("O", 512, -1), ("V", 512, -1), ("K", 512, -1), ("Q", 512, -1)])
 
     def test_seq(self):
         document = self.measured("sequential", shapes=("e03", "e05"))
@@ -353,15 +343,6 @@ class Program(Workplace):
                          ["old", "old", "new"])
         self.assertEqual(json.loads((self.dir / "data" / f"{self.ONE}.json.partial").read_text())["measured"], "new")
         self.assertEqual([json.loads((self.dir / "data" / trace).read_text()) for trace in self.TRACES], ["old"] * 2)
-
-    def test_refusals(self):
-        self.assertEqual(self.run_program("--only", "kernel", exit_code=2), [])
-        self.assertEqual(self.run_program("--shapes", "t99", exit_code=2), [])
-        self.gpu = []
-        self.assertEqual(self.run_program(exit_code=69), [])
-        self.assertEqual(self.run_program("--only", f"{self.ONE},{self.TWO}"), [self.TWO, self.ONE])
-        (self.dir / "data/x").write_text("")
-        self.run_program("--only", self.ONE, "--data", str(self.dir / "data/x/y"), exit_code=73)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hw4.plot: its drawings of files from hw4 bench and from hw4.neighbours.
+"""hw4.plot: its drawings of a file from hw4 bench.
 
     python3 tests/tools/plot_test.py [-v] [TestClass[.test_name]]
 
@@ -22,9 +22,9 @@ try:
     import matplotlib
 except ImportError:
     matplotlib = None
-needs_matplotlib = unittest.skipUnless(matplotlib, "needs matplotlib")
 
 
+@unittest.skipUnless(matplotlib, "needs matplotlib")
 class PlotTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -36,13 +36,6 @@ class PlotTest(unittest.TestCase):
                         "--batch_size", "2", "--num_heads", "2", "--emb_dim", "32", "--seq_len", "64,256", "--passes",
                         "forward,backward", "--memory_limit", "900000", "--once", "--quiet", "--output", cls.bench],
                        check=True)
-        samples = {"ours": [{"seconds": 1e-3}], "peer": [{"seconds": 4e-3}]}
-        rows = [{"cell": [1, 4, tokens, 64], "values": "normal", "causal": False, "contract": "bf16", "peer": peer,
-                 "ratio": 3.5, "ours_tflops": 20, "peer_tflops": 5, "samples": samples}
-                for tokens in (1024, 2048) for peer in ("cudnn", "fa2")]
-        rows.append({**rows[0], "peer": "naive", "refused": "CUDA out of memory.", "refused_by": "naive"})
-        cls.neighbours = cls.folder / "neighbours.json"
-        cls.neighbours.write_text(json.dumps({"device": "a GPU", "dtype": "bf16", "passes": "both", "rows": rows}))
 
     def drawn(self, *words):
         """{(title, axis label): panel}"""
@@ -60,7 +53,6 @@ class PlotTest(unittest.TestCase):
         points = {line.get_color(): list(zip(*line.get_data())) for line in panel.lines if line not in marks}
         return points, sorted({x for mark in marks for x in mark.get_xdata()})
 
-    @needs_matplotlib
     def test_times_memory_ratios_and_what_ran_out_of_memory(self):
         rows = {(row["hw4"]["parameters"]["impl"], row["hw4"]["parameters"]["seq_len"]): row["hw4"]
                 for row in json.loads(self.bench.read_text())["results"]}
@@ -80,16 +72,6 @@ class PlotTest(unittest.TestCase):
         self.assertAlmostEqual(points[plot.COLORS[2]][0][1], rows["bf16", 64]["forward"]["ratio"], delta=1e-3)
         self.assertEqual(len(self.lines(panels["backward", "time (ms)"])[0]), 3)  # fixed has no backward
 
-    @needs_matplotlib
-    def test_ratios_of_neighbours_are_those_of_samples_in_turns(self):
-        panels = self.drawn(self.neighbours, "--relative-to", "cudnn", "--passes", "forward_backward")
-        points, lost = self.lines(panels["forward and backward", "times as fast as cudnn"])
-        self.assertEqual(points[plot.COLORS[0]], [(1024, 3.5), (2048, 3.5)])
-        self.assertEqual(points[plot.COLORS[2]], [(1024, 1), (2048, 1)])  # fa2
-        self.assertEqual(lost, [1024])
-        self.assertNotIn(("forward and backward", "peak memory (MiB)"), panels)
-
-    @needs_matplotlib
     def test_svg_and_png(self):
         for ending, start in (("svg", b"<?xml"), ("png", b"\x89PNG")):
             path = self.folder / f"r.{ending}"

@@ -107,31 +107,10 @@ Words words_in(const std::string& line) {
 }
 
 TEST(BenchOptions, AreRefused) {
-    for (const char* line : {"--batch_size 0",
-                             "--impl magic",
-                             "--preset lap5",
-                             "--sep_len 8",
-                             "acumulate",
-                             "--kernel warp9",
-                             "--kernel generic --impl fixed",
-                             "--relative-to generic",
-                             "--emb_dim 100 --num_heads 3",
-                             "--output r.txt",
-                             "--output - --csv -",
-                             "--cold --timing wall",
-                             "--preset cs336-flash --timing wall",
-                             "--causal=maybe",
-                             "--passes sideways",
-                             "--repeats",
-                             "--quiet=1",
-                             "--memory 8G",
-                             "--memory m.json",
-                             "--shape t28 --seq_len 8",
-                             "--decode=0",
-                             "--decode --passes forward,backward",
-                             "--kv_heads 0",
-                             "--shape t28 --preset lab5",
-                             "--memory_limit 8T"})
+    for (const char* line :
+         {"--batch_size 0", "--kernel generic --impl fixed", "--emb_dim 100 --num_heads 3", "--output - --csv -",
+          "--cold --timing wall", "--preset cs336-flash --timing wall", "--shape t28 --seq_len 8",
+          "--decode --passes forward,backward", "--shape t28 --preset lab5"})
         EXPECT_EQ(failure(words_in(line)).code, ExitCode::usage) << line;
     EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one cell becomes a row
 }
@@ -177,14 +156,9 @@ TEST(StepOptions, ModelsContextsWarmUpsAndWays) {
 }
 
 TEST(StepOptions, AreRefused) {
-    EXPECT_EQ(failure_of([&] {
-                  step_of({"--model", "gpt"});
-              }).message,
-              "--model 'gpt': need some of small, medium, large, xl, 2.7B, 71m, tiny; see bench --help");
-    EXPECT_EQ(failure_of([&] { step_of(words_in("--repeats 0")); }).message,
-              "--repeats '0': need a whole number from 1 to 1000000; see bench --help");
-    for (const char* line : {"--ways none", "--via mpi", "--micro_batch 3", "--preset lab5", "--memory m.json",
-                             "--attention flash", "--shard=maybe", "--contract fixed"})
+    for (const char* line :
+         {"--model gpt", "--repeats 0", "--ways none", "--via mpi", "--micro_batch 3", "--preset lab5",
+          "--memory m.json", "--attention flash", "--shard=maybe", "--contract fixed"})
         EXPECT_EQ(failure_of([&] { step_of(words_in(line)); }).code, ExitCode::usage) << line;
     EXPECT_EQ(step_of({}).device, Device::cpu);
     EXPECT_EQ(step_of({"--device", "gpu"}).device, Device::gpu);

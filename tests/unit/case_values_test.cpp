@@ -37,12 +37,6 @@ TEST(CaseKinds, TakeANumberAfterAColon) {
     EXPECT_EQ(distribution_of("stray").number, 60.0);
 }
 
-TEST(CaseKinds, AreRefused) {
-    for (const char* text : {"", "Uniform", "uniform ", "climbing", "odd:3", "uniform:3", "low:", "normal:", "normal:x",
-                             "stray:-1", "sink:1.5"})
-        EXPECT_THROW(distribution_of(text), Error) << text;
-}
-
 // Files on other machines, and the checksums of cases.tsv, depend on these very numbers.
 TEST(CaseValues, AreTheseForever) {
     const std::vector<float> first = values({{1, 1, 2}, CaseKind::uniform, 1});
@@ -106,32 +100,6 @@ TEST(CaseValues, HeadsCountAsFurtherBatches) {
         for (size_t head = 0; head < 2; ++head)
             for (size_t key = 0; key < 5; ++key)
                 EXPECT_EQ(data[batch * 26 + 6 + head * 5 + key] > 0, head == 0) << batch << head << key;
-}
-
-TEST(CaseValues, HeadsThatShareKeysAreOfTheirKind) {
-    Problem problem(1, 64, 8);
-    const std::vector<float> alone = values({problem, CaseKind::threshold, 1});
-    problem.heads = 3;
-    const std::vector<float> data = values({problem, CaseKind::threshold, 1});
-    const size_t matrix = problem.floats_in(64);
-    for (size_t head = 0; head < 3; ++head)
-        EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + static_cast<ptrdiff_t>(matrix),
-                               data.begin() + static_cast<ptrdiff_t>(head * matrix)))
-            << head;
-}
-
-// A kind describes only Q, K and V.
-TEST(CaseValues, OfOtherOperandsAreUniform) {
-    Problem problem(1, 6, 4);
-    problem.operation = &kBackward;
-    const std::vector<float> uniform = values({problem, CaseKind::uniform, 1});
-    const ptrdiff_t gradient = 3 * 6 * 4;
-    for (const CaseKind kind :
-         {CaseKind::normal, CaseKind::brink, CaseKind::threshold, CaseKind::digits, CaseKind::fading}) {
-        const std::vector<float> data = values({problem, kind, 1});
-        EXPECT_TRUE(std::equal(uniform.begin() + gradient, uniform.end(), data.begin() + gradient));
-        EXPECT_FALSE(std::equal(uniform.begin(), uniform.begin() + gradient, data.begin()));
-    }
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "src/cpu/aligned_memory.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/backward_problem.h"
+#include "tests/support/causal_problem.h"
 #include "tests/support/compute_batches.h"
 #include "tests/support/cpu_subjects.h"
 #include "tests/support/like_reference.h"
@@ -24,15 +25,6 @@ std::vector<float> rounded(Element element, std::vector<float> values) {
     return values;
 }
 
-Problem grouped_heads(int64_t batches, int64_t queries, int64_t keys, int64_t dim) {
-    Problem problem(batches, queries, dim);
-    problem.heads = 4;
-    problem.kv_heads = 2;
-    problem.keys = keys;
-    problem.mask = Mask::causal;
-    return problem;
-}
-
 class HalfContract : public testing::TestWithParam<const Contract*> {
 protected:
     static const Contract& contract() { return *GetParam(); }
@@ -42,7 +34,7 @@ protected:
 };
 
 TEST_P(HalfContract, IsF32OnRoundedNumbersAndRounded) {
-    for (const Problem& problem : {Problem{2, 70, 33}, grouped_heads(2, 40, 70, 8)}) {
+    for (const Problem& problem : {Problem{2, 70, 33}, with_heads(causal_problem(40, 70, 8), 2, 4, 2)}) {
         const AttentionCase half(problem, CaseKind::uniform, 3, contract());
         const std::vector<float> inputs = rounded(element(), half.qkv);
         ASSERT_NE(inputs, half.qkv);
@@ -70,25 +62,6 @@ TEST_P(HalfContract, IsAsNearToFloat64AsItsLastRoundingAllows) {
             EXPECT_LE(error.largest, unit() * error.reference + of_f32) << half.name;
             EXPECT_GE(error.largest, keys == 1 ? 0 : unit() / 16 * error.reference) << half.name << " is rounded";
         }
-}
-
-// Any number of threads, in a batch and alone, with other rows beside it.
-TEST_P(HalfContract, GivesARowTheSameBytesWhereverItIs) {
-    const Problem problem = grouped_heads(6, 50, 90, 20);
-    const AttentionCase half(problem, CaseKind::spread, 5, contract());
-    for (const cpu::Kernel& kernel : kernels_like_reference(contract())) {
-        for (const int threads : {1, 2, 7}) {
-            std::vector<float> out(half.expected.size(), NAN);
-            cpu::compute_batches(kernel, problem, half.qkv.data(), out.data(), threads);
-            EXPECT_TRUE(same_bytes(half.expected, out)) << kernel.name << ", " << threads;
-        }
-        const size_t in = 4 * problem.batch_input_floats();
-        const size_t at = 4 * problem.batch_output_floats();
-        std::vector<float> alone(problem.batch_output_floats(), NAN);
-        cpu::compute_batches(kernel, problem.of_batches(1), half.qkv.data() + in, alone.data(), 3);
-        const auto* const there = half.expected.data() + at;
-        EXPECT_TRUE(same_bytes({there, there + alone.size()}, alone)) << kernel.name;
-    }
 }
 
 // Scores that move the reference, denormals, one key above all, no key at all; also d beyond other contracts' limits.
@@ -163,11 +136,6 @@ TEST_P(HalfContract, RefusesNumbersThatItsTypeLacks) {
 INSTANTIATE_TEST_SUITE_P(Types, HalfContract, testing::Values(&kBf16, &kFp16),
                          [](const auto& instance) { return std::string(instance.param->name); });
 
-TEST(HalfContracts, AreComparedByABound) {
-    for (const Contract* contract : contracts())
-        EXPECT_EQ(contract->compared == Compared::bound, contract->element != Element::float32) << contract->name;
-}
-
 // ---- Gradients
 
 class HalfGradients : public testing::TestWithParam<const Contract*> {
@@ -216,7 +184,7 @@ TEST_P(HalfGradients, AreAsNearToFloat64AsTheirLastRoundingAllows) {
     }
 }
 
-// For any number of threads, in a batch and alone; heads that share keys, rows that see none, d of any size.
+// For any number of threads; heads that share keys, rows that see none, d of any size.
 TEST_P(HalfGradients, HaveTheReferenceBytesByEveryKernel) {
     for (const Mask mask : kEveryMask)
         for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 1, 1, 1}, BackwardSizes{3, 4, 2, 70, 130, 20},
@@ -226,12 +194,6 @@ TEST_P(HalfGradients, HaveTheReferenceBytesByEveryKernel) {
                 for (const int threads : {1, 2, 7})
                     EXPECT_TRUE(same_bytes(half.expected, gradients(kernel, half, threads)))
                         << kernel.name << ", " << half.name << ", " << threads;
-                const auto last = static_cast<size_t>(sizes.batches - 1);
-                std::vector<float> alone(half.problem.batch_output_floats(), NAN);
-                cpu::compute_batches(kernel, half.problem.of_batches(1),
-                                     half.qkv.data() + last * half.problem.batch_input_floats(), alone.data(), 3);
-                const float* const there = half.expected.data() + last * alone.size();
-                EXPECT_TRUE(same_bytes({there, there + alone.size()}, alone)) << kernel.name << ", " << half.name;
             });
         }
 }

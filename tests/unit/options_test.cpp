@@ -78,18 +78,6 @@ TEST_F(CommandLine, AnOperationThatTheContractHas) {
     EXPECT_EQ(failure({"--backward=1", "in", "out"}), wrong("option '--backward=1' takes no value"));
 }
 
-TEST_F(CommandLine, ListsAsJsonOnStandardOutputAlone) {
-    EXPECT_FALSE(parse({"--list-kernels"}).list_as_json);
-    const Options plain = parse({"--list-kernels", "--json"});
-    EXPECT_EQ(plain.action, Action::list_kernels);
-    EXPECT_TRUE(plain.list_as_json);
-    EXPECT_EQ(plain.json, "");
-    for (const char* name : {"kernels.json", "--time"})
-        EXPECT_EQ(failure({"--list-kernels", "--json", name}),
-                  wrong("--list-kernels writes to standard output: --json goes last, without a name"));
-    EXPECT_EQ(failure({"in", "out", "--json"}), wrong("option '--json' needs a value"));
-}
-
 TEST_F(CommandLine, AKernelFileHasOneKernelForTheGpu) {
     EXPECT_EQ(parse({"--kernel-file", "mine.so", "in", "out"}).kernel_file, "mine.so");
     const auto refused = [](const Words& more) {
@@ -110,15 +98,6 @@ TEST_F(CommandLine, LogsumexpsAreOfOneCase) {
         EXPECT_EQ(failure(words), wrong("--lse 'rows' is the file of one case"));
     }
     EXPECT_EQ(failure({"--lse", "-", "in", "-"}), wrong("only one output can be '-', standard output"));
-}
-
-TEST_F(CommandLine, UnambiguousBeginningsAreEnough) {
-    const Options options = parse({"--dev", "gpu", "--st=2", "--sy", "in", "out"});
-    EXPECT_EQ(options.device, Device::gpu);
-    EXPECT_EQ(options.engine.streams, 2);
-    EXPECT_TRUE(options.sync);
-    EXPECT_EQ(failure({"--s", "in", "out"}), wrong("unknown or ambiguous option '--s'"));
-    EXPECT_EQ(failure({"--t", "in", "out"}), wrong("unknown or ambiguous option '--t'"));
 }
 
 } // namespace

@@ -1,7 +1,6 @@
 #include "src/io/output_file.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include "tests/support/temporary_folder.h"
 
@@ -99,41 +98,6 @@ TEST_F(Output, TakesPartsBeyond4GiB) {
     EXPECT_EQ(std::string(text, 3), "end");
 }
 
-// Runs in a child process that may write only a page to files: reserving more fails.
-void reserve_too_much(const std::string& path) {
-    rlimit limit{};
-    ::getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = 4096;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    InterruptGuard interrupts;
-    Failure failure;
-    {
-        OutputFile file(path, interrupts);
-        failure = failure_of([&] { file.reserve(4097); });
-    }
-    std::fputs(failure.message.c_str(), stderr);
-    ::_exit(static_cast<int>(failure.code));
-}
-
-TEST(OutputDeath, SaysAtOnceThatThereIsNoRoom) {
-    const test::TemporaryFolder folder;
-    EXPECT_EXIT(reserve_too_much(folder / "a.out"), ::testing::ExitedWithCode(74),
-                "a.out: cannot write: File too large$");
-    EXPECT_EQ(folder.names(), Names{});
-}
-
-TEST_F(Output, ReplacesTheOldFileOnlyWhenComplete) {
-    write_file(path_, "a longer old text");
-    {
-        OutputFile file(path_, interrupts_);
-        file.write("new", 3);
-        EXPECT_EQ(read_file(path_), "a longer old text");
-        file.commit(false);
-    }
-    EXPECT_EQ(read_file(path_), "new");
-    EXPECT_EQ(folder_.names(), Names{"a.out"});
-}
-
 // Keeps a file of a killed run, and a link to another file.
 TEST_F(Output, LeavesFilesUnderItsTemporaryNames) {
     const std::string start = path_ + ".hw4-" + std::to_string(::getpid());
@@ -188,18 +152,6 @@ TEST_F(Output, ByDescriptorReplacesTheNameIfThereIsOne) {
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
-TEST_F(Output, FailedRenameLeavesNoTemporary) {
-    Failure failure;
-    {
-        OutputFile file(path_, interrupts_);
-        fs::create_directory(path_); // meanwhile
-        failure = failure_of([&] { file.commit(false); });
-    }
-    EXPECT_EQ(failure.code, ExitCode::cannot_create);
-    EXPECT_NE(failure.message.find(path_ + ": cannot rename "), std::string::npos) << failure;
-    EXPECT_EQ(folder_.names(), Names{"a.out"});
-}
-
 class Growing : public ::testing::Test {
 protected:
     InterruptGuard interrupts_;
@@ -232,14 +184,6 @@ TEST_F(Growing, AFifoGetsAllAtTheEnd) {
     file.finish();
     reader.join();
     EXPECT_EQ(got, "[1, 2]");
-}
-
-TEST_F(Growing, WithoutANameIsNothing) {
-    GrowingFile file("", interrupts_);
-    file.begin("1", ".");
-    file.add("2");
-    file.finish();
-    EXPECT_TRUE(folder_.names().empty());
 }
 
 } // namespace

@@ -33,14 +33,6 @@ TEST(PairInALine, MayBeNone) {
         EXPECT_EQ(names_in(line), Names()) << line;
 }
 
-TEST(PairInALine, MayEndWithACarriageReturn) {
-    for (const char* line : {"a.in a.out\r", "a.in\ta.out\r"}) {
-        const auto names = pair_in(line, "list:7");
-        ASSERT_TRUE(names.has_value());
-        EXPECT_EQ(names->output, "a.out");
-    }
-}
-
 TEST(PairInALine, IsTwoNames) {
     const auto wrong = [](const std::string& line, const std::string& why) {
         EXPECT_EQ(failure_of([&] { names_in(line); }), (Failure{ExitCode::usage, "list:7: " + why})) << line;

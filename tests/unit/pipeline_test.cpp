@@ -143,14 +143,6 @@ TEST_F(PipelineRun, AnEngineMayTakeItsTime) {
     }
 }
 
-TEST_F(PipelineRun, TakesABatchInSlicesOfItsQueries) {
-    write_case(3, 1000, 9);
-    for (const int64_t queries : {1, 64, 999, 1000, 5000}) {
-        run(passing(2, 1, queries));
-        EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case()) << queries;
-    }
-}
-
 std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return cpu::make_engine(request); }
 
 TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {

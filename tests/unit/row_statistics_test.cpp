@@ -9,6 +9,7 @@
 
 #include "src/problem/tensor.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/causal_problem.h"
 #include "tests/support/digit_tiles.h"
 #include "tests/support/subject.h"
 
@@ -67,20 +68,13 @@ Exact exact_row(const AttentionCase& test, int64_t query) {
     return {top + std::log(sum), of_score + 0x1p-20 * products + 1e-6};
 }
 
-class StatisticsOf : public testing::TestWithParam<const Contract*> {
-protected:
-    static Problem causal(int64_t queries, int64_t keys, int64_t dim) {
-        Problem problem(1, queries, dim);
-        problem.keys = keys;
-        problem.mask = Mask::causal;
-        return problem;
-    }
-};
+class StatisticsOf : public testing::TestWithParam<const Contract*> {};
 
 TEST_P(StatisticsOf, ARowGiveItsLogsumexp) {
     double largest = 0;
-    for (const Problem& problem : {Problem{1, 1, 1}, Problem{1, 40, 1}, Problem{1, 70, 33}, Problem{1, 129, 64},
-                                   Problem{1, 65, 256}, causal(70, 70, 33), causal(40, 97, 8), causal(97, 40, 8)})
+    for (const Problem& problem :
+         {Problem{1, 1, 1}, Problem{1, 40, 1}, Problem{1, 70, 33}, Problem{1, 129, 64}, Problem{1, 65, 256},
+          causal_problem(70, 70, 33), causal_problem(40, 97, 8), causal_problem(97, 40, 8)})
         for (const CaseKind kind : kAllKinds) {
             const AttentionCase& test = reference_case(problem, kind, 11, *GetParam());
             const std::vector<float> got = logsumexps_of(test);

@@ -78,9 +78,7 @@ private:
             throw Error(ExitCode::internal, std::string(call) + " of cuBLAS returned " + std::to_string(status));
     }
 
-    // As the loader finds it, or in the toolkit's usual folder.
-    const gpu::LoadedLibrary library_{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so",
-                                      "/usr/local/cuda/lib64/libcublas.so"};
+    const gpu::LoadedLibrary library_{"cublas"};
     void* handle_ = nullptr;
     int (*destroy_)(void* handle) = nullptr;
     int (*set_stream_)(void* handle, cudaStream_t stream) = nullptr;

@@ -1,24 +1,21 @@
-// A shared library that hw4 does not link, since it may not be here: loaded when it is first needed.
+// A shared library that hw4 does not link, since it may not be here: loaded when it is first needed. It stays loaded:
+// cuBLAS takes long to load, and the CUDA runtime in it would be taken down while hw4's own goes on.
 #pragma once
 
 #include <dlfcn.h>
 
-#include <initializer_list>
+#include <string>
 
 namespace hw4::gpu {
 
 class LoadedLibrary {
 public:
-    // The first of these that the loader finds.
-    LoadedLibrary(std::initializer_list<const char*> names) {
-        for (const char* name : names)
-            if (at_ == nullptr) at_ = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    // "cublas": as the loader finds it, or in the toolkit's usual folder.
+    explicit LoadedLibrary(const std::string& name) {
+        const std::string so = "lib" + name + ".so";
+        for (const std::string& path : {so + ".13", so + ".12", so + ".11", so, "/usr/local/cuda/lib64/" + so})
+            if (at_ == nullptr) at_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     }
-    ~LoadedLibrary() {
-        if (at_ != nullptr) ::dlclose(at_);
-    }
-    LoadedLibrary(const LoadedLibrary&) = delete;
-    LoadedLibrary& operator=(const LoadedLibrary&) = delete;
 
     bool is_here() const { return at_ != nullptr; }
 

@@ -160,8 +160,7 @@ private:
         return function;
     }
 
-    const gpu::LoadedLibrary library_{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so",
-                                      "/usr/local/cuda/lib64/libcublasLt.so"};
+    const gpu::LoadedLibrary library_{"cublasLt"};
     HW4_OF_LIBRARY(cublasLtCreate);
     HW4_OF_LIBRARY(cublasLtDestroy);
     HW4_OF_LIBRARY(cublasLtMatmul);
