@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "judge"), str(ROOT / "profile")]
 
 import exact  # noqa: E402 (the path to others is set above)
+import variants  # noqa: E402
 from case_table import read_plain_cases, select  # noqa: E402
 from cells import PEERS  # noqa: E402
 from document import Document, Failed, say  # noqa: E402
@@ -509,3 +510,4 @@ def collectives(bench, ranks, sizes, rules, devices, gradients):
 
 RUNNERS = {function.__name__: function for function in (
     ladder, profile, accuracy, distributions, files, sequential, sweep, memory, cpu, beside, accumulate, collectives)}
+RUNNERS |= {"ablation": variants.ablation, "warp_timeline": variants.warp_timeline}

@@ -21,9 +21,10 @@ MODULES = {
     "profile": ("bank_conflicts", "stalls", "metrics_over_cases", "roofline"),
     "pipeline": ("pipeline",),
     "curves": ("speedup_over_seq", "error_over_length", "lab5_length", "speed_against_error"),
+    "timeline": ("warp_timeline",),
 }
-# These figures need a file that may be missing.
-NEEDS = {"speed_against_error": "beside"}
+# These figures need files that may be missing.
+NEEDS = {"speed_against_error": "beside", "warp_timeline": "warp_timeline"}
 
 
 def names(data):

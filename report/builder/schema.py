@@ -101,6 +101,10 @@ DOCUMENTS = {
        for name in ("", "fixed_", "fixed16_", "half_", "backward_")},
     "cpu.json": {**COMMON, "case": text, "cases": some({"contract": text, "kernel": text, "threads": whole,
                                                         "flop": positive, "seconds": SAMPLES})},
+    "ablation.json": {**COMMON, "cells": some({"kernel": text, "without": text, "shape": text, "flop": positive,
+                                               "seconds": SAMPLES})},
+    "warp_timeline.json": {**COMMON, "kernel": text, "shape": text, "phases": some(text),
+                           "marks": some({"group": whole, "phase": whole, "clock": whole})},
     "profile_ladder.json": PROFILE,
     "profile_cases.json": PROFILE,
     "profile_fixed.json": PROFILE,
@@ -144,7 +148,7 @@ DOCUMENTS = {
                        "rates": some({"tokens": whole, "dim": whole, "causal": flag, "tflops": positive})},
 }
 # Files that may be missing; the report then omits their parts.
-OPTIONAL = ("beside.json", "half_lengths.json")
+OPTIONAL = ("beside.json", "ablation.json", "warp_timeline.json", "half_lengths.json")
 
 
 def check(value, schema, file, place=""):

@@ -102,6 +102,19 @@ def published(data):
                     "rlrrrrr")
 
 
+def ablation(data):
+    """Each part's contribution: the rate without it, relative to the whole kernel's."""
+    whole, rows = None, []
+    for cell in data["ablation"]["cells"]:
+        seconds = None if drifts(cell["seconds"]) else Spread.of(cell["seconds"])
+        if cell["without"] == "nothing":
+            whole = seconds
+        rate = significant(seconds.under(cell["flop"] * 1e-12).mid) if seconds else NOT_KNOWN
+        rows.append((code(cell["kernel"]), cell["shape"], cell["without"], rate,
+                     f"{whole.mid / seconds.mid:.2f}" if seconds and whole else NOT_KNOWN))
+    return markdown(("kernel", "shape", "without", "TFLOP/s", "of its rate"), rows, "lllrr")
+
+
 # ---- Ladders
 
 
@@ -457,7 +470,7 @@ def gradient_steps(data):
 
 
 TABLES = {function.__name__: function for function in (
-    machine, measurements, results, losses, published, tensor_profile, profile, profile_reasons, no_help,
+    machine, measurements, results, losses, published, ablation, tensor_profile, profile, profile_reasons, no_help,
     files, start_up, distributions, half_errors, cpu, lab5_sizes, lab5_passes, cs336_attention, cs336_memory,
     cs336_bytes, accumulate,
     allreduce, gradient_steps)}

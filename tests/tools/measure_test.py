@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge"), str(ROOT / "profile")
 import exact  # noqa: E402 (the path to them is set above)
 import provenance  # noqa: E402
 import runners  # noqa: E402
+import variants  # noqa: E402
 from builder import schema  # noqa: E402
 from given_cases import case_of  # noqa: E402
 from cells import STEPS  # noqa: E402
@@ -82,6 +83,14 @@ class Cells(unittest.TestCase):
         self.assertLessEqual(files, {*measured, "published.json"})
         self.assertEqual(set(schema.DOCUMENTS), {*measured, "published.json"})
         self.assertLessEqual(set(schema.DOCUMENTS) - set(schema.OPTIONAL), files)
+
+    def test_what_is_taken_out_of_a_kernel_stands_in_the_sources(self):
+        for edits in (variants.TIMELINE, *(removal.edits for ablation in variants.ABLATIONS.values()
+                                           for removal in ablation.removals)):
+            for file, text in variants.edited(edits).items():
+                self.assertNotEqual(text, (ROOT / file).read_text())
+        with self.assertRaisesRegex(Failed, "occurs 0 times, not once"):
+            variants.edited({("Makefile", "no such text"): ""})
 
 
 # ---- Every command and every file, without a GPU

@@ -135,9 +135,17 @@ class MeasuredLater(Folder):
     def test_all_of_them_at_once(self):
         before = program_as_module(BUILD).build_texts(self.measured())["report.md"]
         self.add_beside(row(0.9), row(1.2, cell=[4, 1, 16384, 64]))
+        cell = {"kernel": "wgmma_bf16", "shape": "s", "flop": 1e12}
+        self.add("ablation", cells=[{**cell, "without": "nothing", "seconds": [1.0]},
+                                    {**cell, "without": "turns", "seconds": [2.0]}])
+        self.add("warp_timeline", kernel="wgmma_bf16", shape="s", phases=["waits", "computes"],
+                 marks=[{"group": group, "phase": step % 2, "clock": 100 + 10 * step + group}
+                        for group in (0, 1) for step in range(40)])
         after = program_as_module(BUILD).build_texts(self.measured())["report.md"]
-        self.assertIn("figures/speed_against_error.svg", after)
-        self.assertNotIn("figures/speed_against_error.svg", before)
+        for words in ("| `wgmma_bf16` | s | turns | 0.500 | 0.50 |", "figures/warp_timeline.svg",
+                      "figures/speed_against_error.svg"):
+            self.assertIn(words, after)
+            self.assertNotIn(words, before)
         if figures.found_version() == figures.pinned_version():
             for name in figures.NEEDS:
                 self.assertIn("<svg", figures.svg(name, self.measured()))

@@ -1,0 +1,149 @@
+"""Kernels with one part removed, and a kernel that records its warps' phases: the sources with a few texts changed, in
+a copy with its own build. A text that does not occur exactly once in its file ends the step, and a test checks that
+too.
+"""
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+
+from document import ROOT, Failed, say
+
+TILES = "src/gpu/f32/forward/tile_kernel.cuh"
+FIXED = "src/gpu/fixed/forward/wgmma_kernel.cuh"
+HALF, HALF_KERNEL = "src/gpu/half/forward/wgmma_half.cu", "src/gpu/half/forward/wgmma_kernel.cuh"
+
+
+@dataclasses.dataclass(frozen=True)
+class Without:
+    """A kernel without `what`: changed texts in files, {(file, old): new}, or another kernel, the one before it."""
+    what: str
+    edits: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    kernel: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Ablation:
+    contract: str
+    shape: str
+    removals: tuple[Without, ...]
+
+
+WOVEN, ASYNC, AHEAD = ((TILES, f"k{name} = true;") for name in ("Woven", "Async", "Ahead"))
+FOR_64 = HALF, "For64 = Variant<64, 3, 4>;"
+
+ABLATIONS = {
+    "drawn_tiles": Ablation("f32", "t28", (
+        Without("the queue of rows", kernel="woven_tiles"),
+        Without("copies woven into the arithmetic", {WOVEN: "kWoven = false;"}),
+        Without("operands loaded a step ahead", {AHEAD: "kAhead = false;"}),
+        Without("copies in the background, woven or not", {WOVEN: "kWoven = false;", ASYNC: "kAsync = false;"}))),
+    "wgmma_shares": Ablation("fixed", "t28", (
+        Without("equal shares and joint groups", kernel="wgmma_groups"),
+        Without("code for tiles that count alike", {(FIXED, "kMaySteady = T::kJoint;"): "kMaySteady = false;"}),
+        Without("four of the six stages", {(FIXED, "Joint64 = Variant<64, 3, 6, 1>;"):
+                                           "Joint64 = Variant<64, 3, 2, 1>;"}))),
+    "wgmma_bf16": Ablation("bf16", "64,8192,64", (
+        Without("turns of the groups", {FOR_64: "For64 = Variant<64, 3, 4, Overlap::scores>;"}),
+        Without("scores of the next tile, and turns", {FOR_64: "For64 = Variant<64, 3, 4, Overlap::copies>;"}),
+        Without("three of the four stages", {FOR_64: "For64 = Variant<64, 3, 1>;"}),
+        Without("blocks that stay", {(HALF, "launch_for<Bf16>(args, device.multiprocessors, stream);"):
+                                     "launch_for<Bf16>(args, int64_t{1} << 40, stream);"}))),
+}
+
+# The phases of a group of wgmma_bf16, from each mark to the next.
+PHASES = ("waits for its turn", "begins products", "waits for scores", "makes weights", "waits for values",
+          "packs weights")
+MARKS = 240  # per group
+# The marks go to memory, and a separate kernel prints them: a call of printf() would keep the compiler from overlapping
+# the products.
+TIMELINE = {
+    (HALF_KERNEL, "#include <cstddef>\n"): "#include <cstddef>\n#include <cstdio>\n",
+    (HALF_KERNEL, "constexpr int kTileKeys = 128;\n"): f"""constexpr int kTileKeys = 128;
+
+static __device__ long long timeline[4][{MARKS}];
+
+static __global__ void print_timeline() {{
+    for (int group = 0; group < 4; ++group)
+        for (const long long mark : timeline[group])
+            if (mark != 0) printf("timeline %d %d %lld\\n", group, static_cast<int>(mark % 8), mark / 8);
+}}
+""",
+    (HALF_KERNEL, "    uint32_t p_[kSteps][4];\n"): f"""    uint32_t p_[kSteps][4];
+    int marked_ = 0;
+
+    __device__ __forceinline__ void mark(int phase) {{
+        if (blockIdx.x == 0 && threadIdx.x % kGroupThreads == 0 && marked_ < {MARKS})
+            timeline[group_][marked_++] = clock64() * 8 + phase;
+    }}
+""",
+    (HALF_KERNEL, "key_map(args, args.v, T::kKeys), kernel_args);\n"):
+        "key_map(args, args.v, T::kKeys), kernel_args);\n    print_timeline<<<1, 1, 0, stream>>>();\n",
+    (HALF_KERNEL, "            take_turn();\n            begin_scores();"):
+        "            mark(0);\n            take_turn();\n            mark(1);\n            begin_scores();",
+    (HALF_KERNEL, "            wait_for_products<1>();\n"):
+        "            mark(2);\n            wait_for_products<1>();\n            mark(3);\n",
+    (HALF_KERNEL, "            end_values();\n            if (raised)"):
+        "            mark(4);\n            end_values();\n            mark(5);\n            if (raised)",
+}
+
+
+def edited(edits):
+    """{file: its text with the edits}."""
+    texts = {}
+    for (file, old), new in edits.items():
+        text = texts.setdefault(file, (ROOT / file).read_text(encoding="utf-8"))
+        if text.count(old) != 1:
+            raise Failed(f"{file}: '{old.strip()}' occurs {text.count(old)} times, not once")
+        texts[file] = text.replace(old, new)
+    return texts
+
+
+def built(folder, edits):
+    """hw4 from the edited sources. Writes only files that differ, so that make builds no more than it must."""
+    changed = edited(edits)
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode()
+    for name in filter(None, names.split("\0")):
+        source, copy = ROOT / name, folder / name
+        wanted = changed[name].encode() if name in changed else source.read_bytes()
+        if not copy.exists() or copy.read_bytes() != wanted:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(wanted)
+            copy.chmod(source.stat().st_mode)
+    command = ["make", "--no-print-directory", f"-j{os.cpu_count()}", "hw4"]
+    without_jobserver = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+    if subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, env=without_jobserver).returncode != 0:
+        raise Failed("make hw4 of the edited sources failed")
+    return folder / "hw4"
+
+
+def ablation(bench, runs):
+    """Seconds of each whole kernel, and without each of its parts, in turns."""
+    document, records = bench.open(runs=runs), []
+    for kernel, found in ABLATIONS.items():
+        for removal in (Without("nothing"), *found.removals):
+            bench.hw4 = built(bench.build / "variants", removal.edits)
+            say(f"ablation: {kernel} without {removal.what}")
+            row, = bench.bench_rows(
+                "--device", "gpu", "--impl", found.contract, "--kernel", removal.kernel or kernel, "--passes",
+                "forward", "--kind", "uniform", "--repeats", runs, "--shape", found.shape, "--quiet")["results"]
+            if row["hw4"]["status"] != "ok":
+                raise Failed(f"{kernel} without {removal.what}: {row['hw4']['reason']}")
+            records.append({"kernel": kernel, "without": removal.what, "shape": found.shape,
+                            "flop": row["hw4"]["forward"]["flop"], "seconds": row["hw4"]["forward"]["samples"]})
+            document.write(cells=records)
+
+
+def warp_timeline(bench, shape):
+    """A multiprocessor's clock at each mark of block 0."""
+    document = bench.open(kernel="wgmma_bf16", shape=shape, phases=PHASES)
+    hw4 = built(bench.build / "variants", TIMELINE)
+    printed = subprocess.run([hw4, "bench", "--once", "--device", "gpu", "--impl", "bf16", "--kernel", "wgmma_bf16",
+                              "--passes", "forward", "--shape", shape, "--quiet"], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True)
+    marks = re.findall(r"^timeline (\d+) (\d+) (\d+)$", printed.stdout, re.MULTILINE)
+    if printed.returncode != 0 or not marks:
+        raise Failed(f"hw4 bench ended with {printed.returncode} and {len(marks)} marks")
+    document.write(marks=[dict(zip(("group", "phase", "clock"), map(int, mark))) for mark in marks])
