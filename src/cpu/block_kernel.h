@@ -154,7 +154,8 @@ HW4_INLINE void store_turned(const float* columns, int64_t stride, const RowBloc
 
 // One for each file of f32/ and of half/, and two for each of fixed/; each processor has its own.
 extern const BlockKernel kF32Generic, kF32Neon, kF32Avx2, kF32Avx512, kBf16Amx;
-extern const BlockKernel kFixedGeneric, kFixedSdot, kFixedSmmla, kFixedAvx2, kFixedAvx512, kFixedAmx;
-extern const BlockKernel kFixed16Generic, kFixed16Sdot, kFixed16Smmla, kFixed16Avx2, kFixed16Avx512, kFixed16Amx;
+extern const BlockKernel kFixedGeneric, kFixedSdot, kFixedSmmla, kFixedAvx2, kFixedAvxVnni, kFixedAvx512, kFixedAmx;
+extern const BlockKernel kFixed16Generic, kFixed16Sdot, kFixed16Smmla, kFixed16Avx2, kFixed16AvxVnni, kFixed16Avx512,
+    kFixed16Amx;
 
 } // namespace hw4::cpu

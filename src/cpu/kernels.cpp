@@ -44,6 +44,7 @@ const DigitUnit kDigitUnits[] = {
     {"smmla", "4 rows a vector, ARM matrix products of bytes", kFixedSmmla, kFixed16Smmla},
 #elif defined(__x86_64__)
     {"avx2", "8 rows a vector, AVX2 products of 16-bit pairs", kFixedAvx2, kFixed16Avx2},
+    {"avx_vnni", "8 rows a vector, AVX-VNNI dot products", kFixedAvxVnni, kFixed16AvxVnni},
     {"avx512", "16 rows a vector, AVX512-VNNI dot products", kFixedAvx512, kFixed16Avx512},
     {"amx", "16 rows a vector, AMX matrix products of bytes", kFixedAmx, kFixed16Amx},
 #endif
