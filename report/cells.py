@@ -130,7 +130,7 @@ STEPS = {
     "collectives": Step("hw4 bench: vectors and gradients added up by ranks that share this machine", "collectives",
                         {"ranks": (1, 2, 4, 6), "sizes": "1m..1g*10",
                          "rules": ("--warmup", "2", "--repeats", "10", "--limit", "2"),
-                         "devices": {"cpu": "mpi,ordered", "gpu": "mpi,nccl,ordered"}, "gradients": (
-                             (2, ("--model", "71m", "--warmup", "2")), (4, ("--model", "71m", "--warmup", "2")))},
+                         "devices": {"cpu": "mpi,ordered", "gpu": "mpi,nccl,ordered"}, "gradients": tuple(
+                             (ranks, ("--device", "gpu", "--model", "71m", "--warmup", "2")) for ranks in (2, 4))},
                         ("hw4-mpi",)),
 }
