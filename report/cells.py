@@ -133,4 +133,12 @@ STEPS = {
                          "devices": {"cpu": "mpi,ordered", "gpu": "mpi,nccl,ordered"}, "gradients": tuple(
                              (ranks, ("--device", "gpu", "--model", "71m", "--warmup", "2")) for ranks in (2, 4))},
                         ("hw4-mpi",)),
+    "training": Step("CS336: hw4's training step (hw4 bench step)", "training", {"device": "gpu", "runs": (
+        (1, ("--preset", "cs336-precision", "--limit", "2")),
+        (1, ("--model", "small,medium", "--seq_len", "128,256,1k", "--limit", "2")),
+        (1, ("--preset", "cs336-naive", "--attention", "naive", "--limit", "2")),
+        (1, ("--preset", "cs336-warmup", "--warmup", "0,1,2")),
+        (2, ("--seq_len", "128", "--ways", "flat", "--shard=both", "--limit", "2")))}, ("hw4-mpi",)),
+    "training_beside": Step("CS336: hw4's training step beside PyTorch's (python -m hw4.step)", "training_beside",
+                            {"words": ("--models", "small", "medium")}, ("all", "lib")),
 }

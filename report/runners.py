@@ -416,26 +416,33 @@ def cpu(bench, case, runs):
 
 def beside(bench, rounds, runs):
     """Each run is one `python -m hw4.neighbours`, which times hw4 and the peers in turns."""
-    need_torch()
     document, rows = bench.open(rounds=rounds), []
-    paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HW4_LIBRARY": str(bench.libhw4)}
     for run in runs:
-        told = neighbours(environment, rounds, run)
+        lists = [word for name in ("contracts", "peers", "cells") for word in (f"--{name}", *run[name])]
+        told = told_by("hw4.neighbours", bench, *lists, "--dtype", run["dtype"], "--passes", run["passes"], "--regime",
+                       run["regime"], "--rounds", str(rounds))
         rows += [{**{name: run[name] for name in ("section", "dtype", "passes", "regime")}, **row}
                  for row in told.pop("rows")]
         document.write(torch=told["torch"], device=told["device"], hw4_version=told["hw4"], rows=rows)
 
 
-def neighbours(environment, rounds, run):
+def training_beside(bench, words):
+    """One `python -m hw4.step`, which times hw4's step before and after each of PyTorch's."""
+    document = bench.open()
+    document.write(**told_by("hw4.step", bench, "--hw4", bench.hw4, *words))
+
+
+def told_by(module, bench, *words):
+    """The document that a program of python/hw4 writes."""
+    need_torch()
+    paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HW4_LIBRARY": str(bench.libhw4)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.json"
-        lists = [word for name in ("contracts", "peers", "cells") for word in (f"--{name}", *run[name])]
-        done = subprocess.run([sys.executable, "-m", "hw4.neighbours", *lists, "--dtype", run["dtype"], "--passes",
-                               run["passes"], "--regime", run["regime"], "--rounds", str(rounds), "--json", path],
-                              env=environment, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            raise RunFailed(f"python -m hw4.neighbours ended with {done.returncode}", done.returncode)
+        code = subprocess.run([sys.executable, "-m", module, *words, "--json", path], env=environment,
+                              stdin=subprocess.DEVNULL).returncode
+        if code != 0:
+            raise RunFailed(f"python -m {module} ended with {code}", code)
         return json.loads(path.read_text())
 
 
@@ -469,7 +476,8 @@ def accumulate(bench, devices):
 OF_RANKS = ("via", "device", "ranks", "machines", "cards", "shares_cards", "library", "status", "reason", "path",
             "samples", "time_us", "algbw_gb_s", "busbw_gb_s", "size", "wrong", "crc32", "same_on_all_ranks", "model",
             "way", "bucket_bytes", "batch_size", "seq_len", "kernel", "bytes", "calls", "step_s", "in_calls_s",
-            "exposed_s")
+            "exposed_s", "contract", "attention", "shard", "warmup", "step", "forward", "backward", "optimizer",
+            "of_peak", "in_use_in_forward_bytes", "in_use_in_step_bytes", "peak_bytes")
 
 
 def rows_of_ranks(bench, ranks, *words):
@@ -508,6 +516,15 @@ def collectives(bench, ranks, sizes, rules, devices, gradients):
         document.write(gradients=steps_)
 
 
+def training(bench, device, runs):
+    """Each run is the number of ranks and the arguments of one `hw4 bench step`."""
+    document, rows = bench.open(), []
+    for count, words in runs:
+        rows += rows_of_ranks(bench, count, "step", "--device", device, *words)
+        document.write(rows=rows)
+
+
 RUNNERS = {function.__name__: function for function in (
-    ladder, profile, accuracy, distributions, files, sequential, sweep, memory, cpu, beside, accumulate, collectives)}
+    ladder, profile, accuracy, distributions, files, sequential, sweep, memory, cpu, beside, accumulate, collectives,
+    training, training_beside)}
 RUNNERS |= {"ablation": variants.ablation, "warp_timeline": variants.warp_timeline}

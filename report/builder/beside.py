@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from .errors import Failed
 from .spread import drifts
 
 LEAST_PAIRS = 5
@@ -43,8 +42,6 @@ def fair(row):
 def pairs(data) -> list[Pair]:
     if not data.has("beside"):
         return []
-    if data["beside"]["git"]["dirty"]:
-        raise Failed("beside.json: measured with uncommitted changes; a comparison needs a clean tree")
     return [Pair(row["section"], row["regime"], row["contract"], row["peer"], row["dtype"], row["passes"],
                  tuple(row["cell"]), row["causal"], row["ratio"], row["spread_percent"], row["ours_tflops"],
                  row["peer_tflops"], row["ours_watts"], row["ours_mhz"]) for row in data["beside"]["rows"] if fair(row)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import statistics
 
-from . import courses, sources
+from . import courses, sources, training
 from .courses import MIB
 from .errors import Failed
 from .measured import BYTE_OPERATIONS, BYTE_PRODUCTS, HALF_OPERATIONS, LADDERS, PROFILES, error_name, flop, shape_of
@@ -322,6 +322,23 @@ def same_bytes(rows):
     return int(all(len(checksums) == 1 for checksums in found.values()))
 
 
+def of_training(data):
+    """Ratios of mean steps, and how many are losses; nothing without the files."""
+    tree = {}
+    if data.has("training"):
+        found = {(row["contract"], row["attention"], row["model"], row["seq_len"]): row["step"]["mean"]
+                 for row in training.warm(data)}
+        faster = [mean < found[("f32", "ours", *cell)] for (_, form, *cell), mean in found.items() if form == "naive"]
+        tree["naive_faster"] = count_of(sum(faster), len(faster), "contexts")
+        tree["bf16_over_f32"] = extremes({
+            cell[0]: found[("f32", "ours", *cell)] / mean for (contract, _, *cell), mean in found.items()
+            if contract == "bf16" and ("f32", "ours", *cell) in found})
+    if data.has("training_beside"):
+        losses = [row["ratio"] < 1 for row in data["training_beside"]["rows"]]
+        tree["pytorch_faster"] = count_of(sum(losses), len(losses), "rows")
+    return tree
+
+
 def published(data):
     found = data["published"]
     name = re.split(": ", found["source"])[-1]
@@ -333,7 +350,7 @@ def published(data):
 FACTS = {"machine": machine, "peak": peaks, "ladder": ladder, "profile": profile, "profile_of_cases": profile_of_cases,
          "files": files, "pipeline": pipeline, "seq": sequential, "cpu": cpu, "accuracy": accuracy,
          "distributions": distributions, "half_errors": half_errors, "lab5": lab5, "cs336": cs336, "warmups": warmups,
-         "accumulate": accumulate, "collectives": collectives, "published": published,
+         "accumulate": accumulate, "collectives": collectives, "published": published, "training": of_training,
          "tensor_cycles": lambda _: {contract: 2 * products * TILE_SCORES * 64 / BYTES_PER_CYCLE
                                      for contract, products in BYTE_PRODUCTS.items()},  # a tile at d = 64
          "code": lambda _: sources.constants()}

@@ -63,6 +63,7 @@ COMMON = {
     "compilers": [text],
     "build": {"cpp": maybe(text), "cu": maybe(text)},
 }
+CLEAN = {**COMMON, "git": {"commit": text, "dirty": exactly(False)}, "torch": text}  # comparisons
 SHAPE = {"batches": whole, "tokens": whole, "dim": whole}
 LADDER = some({**SHAPE, "kernel": text, "cuda": text, "seconds": SAMPLES})
 ERRORS = {"largest": number, "largest_of_row": number, "rms": number}
@@ -91,10 +92,15 @@ TRACE = {"traceEvents": some({"ph": text, "name": text, "pid": whole})}
 
 # The common fields of all rows of a measurement with several ranks.
 BY_RANKS = {"device": text, "ranks": whole, "cards": whole, "shares_cards": flag, "status": text, "samples": [positive]}
+PHASES = ("forward", "backward", "optimizer", "step")
+MEAN = {"mean": maybe(positive), "std": maybe(number)}
+STEP = {**BY_RANKS, **{name: text for name in ("model", "contract", "attention")}, "shard": flag, "step": MEAN,
+        **{name: whole for name in ("batch_size", "seq_len", "warmup")},
+        **{name: {**MEAN, "operations": each({"seconds": number})} for name in PHASES[:-1]}}
 SWEEP = {**COMMON, "settings": each(anything),
          "rows": some({"forward": PASS, "backward": PASS, "forward_backward": PASS})}
 DOCUMENTS = {
-    "beside.json": {**COMMON, "torch": text, "device": text, "rounds": whole, "rows": some({
+    "beside.json": {**CLEAN, "device": text, "rounds": whole, "rows": some({
         "section": text, "regime": text, "dtype": text, "passes": text, "cell": [whole], "contract": text, "peer": text,
         "causal": flag})},
     **{f"{name}ladder.json": {**COMMON, "contract": text, "ladder": LADDER}
@@ -143,12 +149,17 @@ DOCUMENTS = {
     "collectives.json": {
         **COMMON, "allreduce": some({**BY_RANKS, "via": text, "size": whole}),
         "gradients": some({**BY_RANKS, "model": text, "way": text, "bytes": whole, "calls": whole})},
+    "training.json": {**COMMON, "rows": some(STEP)},
+    "training_beside.json": {**CLEAN, "rows": some({
+        "model": text, "program": text, "precision": text, "ratio": positive, "milliseconds": each(SAMPLES),
+        "hw4_milliseconds": some(each(SAMPLES))})},
     # Not measured here: others' published numbers.
     "published.json": {"source": text, "where": text, "gpu": text, "type": text, "shapes": text,
                        "rates": some({"tokens": whole, "dim": whole, "causal": flag, "tflops": positive})},
 }
 # Files that may be missing; the report then omits their parts.
-OPTIONAL = ("beside.json", "ablation.json", "warp_timeline.json", "half_lengths.json")
+OPTIONAL = ("beside.json", "ablation.json", "warp_timeline.json", "half_lengths.json", "training.json",
+            "training_beside.json")
 
 
 def check(value, schema, file, place=""):

@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 from statistics import median
 
-from . import beside, courses, sources
+from . import beside, courses, sources, training
 from .errors import Failed
 from .facts import per_load, shared_pipe_pct, waiting
 from .measured import LADDERS, T28, error_name, shape_of
@@ -474,7 +474,7 @@ TABLES = {function.__name__: function for function in (
     files, start_up, distributions, half_errors, cpu, lab5_sizes, lab5_passes, cs336_attention, cs336_memory,
     cs336_bytes, accumulate,
     allreduce, gradient_steps)}
-TABLES |= {"ladder": rungs("f32"),
+TABLES |= {**training.TABLES, "ladder": rungs("f32"),
            **{f"{name}_ladder": rungs(name) for name in ("fixed", "fixed16", "bf16", "backward")},
            "beside_results": section("results", "power"), "beside_lab5": section("lab5"),
            "beside_cs336": section("cs336")}

@@ -28,7 +28,7 @@ import exact  # noqa: E402 (the path to them is set above)
 import provenance  # noqa: E402
 import runners  # noqa: E402
 import variants  # noqa: E402
-from builder import schema  # noqa: E402
+from builder import schema, training  # noqa: E402
 from given_cases import case_of  # noqa: E402
 from cells import STEPS  # noqa: E402
 from document import Failed  # noqa: E402
@@ -118,10 +118,11 @@ class EveryCommand(Workplace):
 
 
 class OtherCommands(unittest.TestCase):
-    def test_sweeps_and_memory(self):
+    def test_sweeps_memory_and_training_steps(self):
         for words in (STEPS["memory"].cells["words"], *(words for step in STEPS.values() if step.runner == "sweep"
-                                                        for words in step.cells["runs"])):
-            done = subprocess.run([BIN / "hw4", "bench", "--device", "gpu", *words], env=HIDDEN, capture_output=True)
+                                                        for words in step.cells["runs"]),
+                      *(("step", *words) for _, words in STEPS["training"].cells["runs"])):
+            done = subprocess.run([BIN / "hw4", "bench", *words, "--device", "gpu"], env=HIDDEN, capture_output=True)
             self.assertNotEqual(done.returncode, WRONG_USAGE, done.stderr)
 
     @needs_torch
@@ -179,6 +180,23 @@ class OnTheCpu(Workplace):
                           for size in (4096, 8192)])
         self.assertEqual([row["way"] for row in document["gradients"]], ["naive", "flat", "bucketed", "overlapped"])
         self.assertEqual({row["bytes"] for row in document["gradients"]}, {4 * 164160})
+
+    @unittest.skipUnless(shutil.which("mpirun") and (BUILD / "hw4_mpi").exists(), "needs mpirun and a build with MPI")
+    def test_training(self):
+        small = ("--model", "tiny", "--repeats", "2", "--batch_size", "2", "--seq_len")
+        document = self.measured("training", build_folder=BUILD, device="cpu", runs=(
+            (1, (*small, "512", "--contract", "f32,bf16", "--attention", "ours,naive")),
+            (2, (*small, "8", "--ways", "flat", "--shard=both"))))
+        self.check("training", document)
+        self.assertEqual([line.split(" | ")[1:6] for line in training.steps({"training": document}).splitlines()[2:]], [
+            *([f"`{who}`", "2, 512", form, "5", "1"] for who in ("f32", "bf16") for form in ("ours", "naive")),
+            *(["`f32`", "2, 8", "ours", "5", ranks] for ranks in ("2", "2, sharded"))])
+
+    @needs_torch
+    def test_training_beside_pytorch_needs_a_gpu(self):
+        with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""), \
+                self.assertRaisesRegex(Failed, "python -m hw4.step ended with 69"):
+            self.measured("training_beside", build_folder=Path(LIBRARY).parent)
 
     def test_files(self):
         self.script("reference/context_only", "echo 5000000")

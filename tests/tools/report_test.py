@@ -124,13 +124,31 @@ class MeasuredLater(Folder):
         self.assertIn("| FlashAttention-2 | 500 | 556 | 0.900 |", losses)
         self.assertNotIn("cuDNN", losses)
         self.change("beside.json", lambda d: d["git"].update(dirty=True))
-        with self.assertRaisesRegex(Failed, "^beside.json: measured with uncommitted changes"):
-            beside.pairs(self.measured())
+        with self.assertRaisesRegex(Failed, "^beside.json: git.dirty: expected false"):
+            self.measured()
 
     def test_the_best_peer_stands_in_the_results(self):
         self.add_beside(row(1.25), row(0.95, peer="fa2"), row(2.0, section="power", regime="burst"))
         bf16, = (line for line in tables.TABLES["results"](self.measured()).splitlines() if line.startswith("| `bf16`"))
         self.assertIn("| 500, 51 % | 0.95 × FlashAttention-2 |", bf16)
+
+    def test_training_steps(self):
+        times = {"mean": 0.5, "std": 0.1, "operations": {"products": {"seconds": 3}, "loss": {"seconds": 1}}}
+        one = {"device": "gpu", "ranks": 1, "cards": 1, "shares_cards": False, "status": "ok", "samples": [0.5],
+               "model": "small", "contract": "f32", "attention": "ours", "shard": False, "batch_size": 4, "warmup": 5,
+               "seq_len": 512, "of_peak": 0.25, "in_use_in_step_bytes": 3 << 20, **dict.fromkeys(schema.PHASES, times)}
+        self.add("training", rows=[
+            {**one, "step": {**times, "mean": 2.0}}, {**one, "contract": "bf16"}, {**one, "attention": "naive"},
+            {**one, "status": "oom", "samples": [], "step": {"mean": None, "std": None}, "model": "xl"}])
+        of = dict.fromkeys(schema.PHASES, [2.0, 4.0])
+        self.add("training_beside", torch="2", rows=[
+            {"model": "small", "program": "eager", "precision": "f32", "milliseconds": of, "hw4_milliseconds": [of, of],
+             "ratio": ratio} for ratio in (1.25, 0.75)])
+        page = " ".join(program_as_module(BUILD).build_texts(self.measured())["cs336.md"].split())
+        for words in ("| small | `f32` | 4, 512 | ours | 5 | 1 | 500 ± 100 |", "2000 ± 100 | 25 | n/a | 3 | n/a |",
+                      "| n/a | 25 | n/a |", "| forward | small | `bf16` | 75.0 | 25.0 |", "`bf16` is 4.0 (small) to",
+                      "faster in all 1 contexts", "faster in 1 of 2 rows", "3.00 ± 1.2 / 3.00 ± 1.4 | 0.75 |"):
+            self.assertIn(words, page)
 
     def test_all_of_them_at_once(self):
         before = program_as_module(BUILD).build_texts(self.measured())["report.md"]
