@@ -102,8 +102,8 @@ protected:
 
 private:
     Products products_;
-    Room room_;
-    Room scratch_; // of attention
+    Buffer room_;
+    Buffer scratch_; // of attention
 };
 
 } // namespace

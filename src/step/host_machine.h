@@ -28,7 +28,7 @@ Owned<T> allocate_on_host(size_t count) {
 }
 
 // Floats of any content, as many as the largest operation needed.
-class Room {
+class Buffer {
 public:
     size_t bytes() const { return static_cast<size_t>(floats_) * sizeof(float); }
 
@@ -182,7 +182,7 @@ protected:
 private:
     using Clock = std::chrono::steady_clock;
 
-    Room operands_;
+    Buffer operands_;
     std::vector<Clock::time_point> marks_;
 };
 

@@ -36,9 +36,9 @@ public:
 
 private:
     const Kernels& kernels_;
-    Room packed_a_; // [panel][term][tile_rows]
-    Room packed_b_; // [panel][term][tile_columns]
-    Room blocks_;   // of each thread
+    Buffer packed_a_; // [panel][term][tile_rows]
+    Buffer packed_b_; // [panel][term][tile_columns]
+    Buffer blocks_;   // of each thread
 };
 
 } // namespace hw4::step

@@ -45,13 +45,13 @@ private:
             round_all(Element::bf16, from + first, static_cast<size_t>(some), to + first);
         });
     }
-    const float* copy(Room& room, const float* from, int64_t count) {
-        float* const to = room.of(count);
+    const float* copy(Buffer& buffer, const float* from, int64_t count) {
+        float* const to = buffer.of(count);
         round(from, to, count);
         return to;
     }
 
-    Room first_, second_;
+    Buffer first_, second_;
 };
 
 } // namespace hw4::step

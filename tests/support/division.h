@@ -70,7 +70,7 @@ void expect_every_tile_once(const Division& division, int64_t jobs, const TilesO
 // Kernels rely on this: a block that continues a job finds its first tiles done by the next block at that time, or
 // `later` tiles after it. `check` examines each such part further.
 template <class Check>
-void expect_handed_on_from_next_block(const Division& division, double later, const Check& check) {
+void expect_handover_from_next_block(const Division& division, double later, const Check& check) {
     for (const auto& job : division.of_job) {
         ASSERT_LE(job.second.size(), 2u);
         if (job.second.size() == 1) continue;

@@ -68,7 +68,7 @@ TEST(LateShares, EndTogether) {
 
 TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     for_each_division([](const EqualJobs&, const Division& division) {
-        expect_handed_on_from_next_block(division, 2, [](const Turn&) {});
+        expect_handover_from_next_block(division, 2, [](const Turn&) {});
     });
 }
 

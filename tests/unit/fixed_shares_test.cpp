@@ -107,7 +107,7 @@ TEST(JobTiles, AddUp) {
 
 TEST_F(EachDivision, HandsAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     for_each([](int64_t, const auto&, const DivisionForMost& division) {
-        expect_handed_on_from_next_block(division, 0, [](const Turn& head) { EXPECT_EQ(head.index, 0); });
+        expect_handover_from_next_block(division, 0, [](const Turn& head) { EXPECT_EQ(head.index, 0); });
     });
 }
 

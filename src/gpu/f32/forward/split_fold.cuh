@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
     const Shares& shares = share.all;
     const Unit& unit = share.first_unit;
     const int64_t end = unit.first + unit.count;
-    if (share.handing_on || (!by_units && (share.first >= share.end || share.first == unit.first || share.end < end)))
+    if (share.hands_over || (!by_units && (share.first >= share.end || share.first == unit.first || share.end < end)))
         return;
     const auto row = static_cast<int>(blockIdx.y);
     const RowPlace place = place_of(args, unit, row, kRows);

@@ -102,20 +102,20 @@ public:
         const Share& share = memory_.share; // registers are scarce
         if (share.first >= share.end) return;
         const bool began_earlier = share.first > share.first_unit.first;
-        if (again && (share.handing_on || !began_earlier || !has_changed_before(share))) return;
+        if (again && (share.hands_over || !began_earlier || !has_changed_before(share))) return;
         const bool goes_on = share.end < share.all.segments && share.end_unit.first < share.end;
         const int64_t stop = goes_on ? share.end_unit.first : share.end; // of the whole units
         Unit& whole = memory_.whole;
         if (threadIdx.x == 0) whole = began_earlier ? unit_after(args_, share.first_unit) : share.first_unit;
         __syncthreads();
-        Part part = again ? Part::kept : Part::handed_on;
+        Part part = again ? Part::kept : Part::handed_over;
         while (part != Part::none) {
             const Part now = part;
             Unit unit = share.first_unit;
             int64_t from = share.first;
             int64_t to = min(share.end, unit.first + unit.count);
             switch (now) {
-            case Part::handed_on:
+            case Part::handed_over:
                 part = Part::kept;
                 if (!goes_on || share.end_unit.first < share.first) continue;
                 unit = share.end_unit;
@@ -124,7 +124,7 @@ public:
                 break;
             case Part::kept:
                 part = again ? Part::none : Part::whole;
-                if (!began_earlier || share.handing_on) continue;
+                if (!began_earlier || share.hands_over) continue;
                 break;
             case Part::whole:
                 if (whole.first >= stop) {
@@ -139,7 +139,7 @@ public:
                 break;
             default:
                 part = Part::none;
-                if (!began_earlier || !share.handing_on) continue;
+                if (!began_earlier || !share.hands_over) continue;
             }
             const int before = args_.first_key_of(unit.batch) / kSegmentKeys; // segments that no row sees
             const int first = before + static_cast<int>(from - unit.first);
@@ -148,9 +148,9 @@ public:
             if (now == Part::taken_over) take_over();
             if (now == Part::kept) again ? find_reference(share) : assume_reference();
             compute(first, end, now == Part::kept);
-            if (now == Part::handed_on) {
+            if (now == Part::handed_over) {
                 keep_totals();
-                if (share.handing_on) hand_on();
+                if (share.hands_over) hand_over();
             } else if (now == Part::kept) {
                 keep_states(args_.scratch.last_states);
                 if (!again) keep_changed(args_.scratch.changed_in_later);
@@ -163,10 +163,10 @@ public:
 private:
     // Parts of units, in the order in which a block computes them.
     enum class Part {
-        handed_on,  // the beginning of the unit that the next block continues
-        kept,       // a unit that began earlier: the sums of each segment are stored
-        whole,      // a whole unit
-        taken_over, // the end of the unit that the previous block began
+        handed_over, // the beginning of the unit that the next block continues
+        kept,        // a unit that began earlier: the sums of each segment are stored
+        whole,       // a whole unit
+        taken_over,  // the end of the unit that the previous block began
         none
     };
 
@@ -602,7 +602,7 @@ private:
     __device__ void take_over() {
         const int64_t block = int64_t{blockIdx.x} - 1;
         if (threadIdx.x == 0)
-            while (load_acquire(args_.scratch.handed_on + block) == 0) __nanosleep(100);
+            while (load_acquire(args_.scratch.handed_over + block) == 0) __nanosleep(100);
         __syncthreads();
         for_rows([&](WarpRow& row, int index, int) {
             const RowState& state = args_.scratch.states[block * T::kRows + index];
@@ -614,9 +614,9 @@ private:
         });
     }
 
-    __device__ void hand_on() {
+    __device__ void hand_over() {
         __syncthreads();
-        if (threadIdx.x == 0) store_release(args_.scratch.handed_on + blockIdx.x, 1);
+        if (threadIdx.x == 0) store_release(args_.scratch.handed_over + blockIdx.x, 1);
     }
 
     __device__ void keep_states(RowState* states) {

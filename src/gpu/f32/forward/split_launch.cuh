@@ -41,7 +41,7 @@ size_t lay_out(Scratch& scratch, void* memory, int64_t blocks, int64_t kept) {
     place(scratch.factors, kept * T::kRows);
     place(scratch.changed_in_first, blocks);
     place(scratch.changed_in_later, blocks);
-    place(scratch.handed_on, blocks);
+    place(scratch.handed_over, blocks);
     return bytes;
 }
 
@@ -139,12 +139,12 @@ void launch(const Launch& launch, cudaStream_t stream) {
         const auto fold = fold_kernel<E, T::kDim, T::kRows>;
         HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
         HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));
-        const bool handing_on = shares.are_larger_than(of_unit);
-        if (by_lengths || handing_on)
-            HW4_CUDA(cudaMemsetAsync(args.scratch.handed_on, 0, shares.blocks * sizeof(unsigned), stream));
+        const bool hands_over = shares.are_larger_than(of_unit);
+        if (by_lengths || hands_over)
+            HW4_CUDA(cudaMemsetAsync(args.scratch.handed_over, 0, shares.blocks * sizeof(unsigned), stream));
         segments<<<blocks, kThreads, kBytes, stream>>>(args, false);
         HW4_CUDA_LAUNCHED("segments_kernel");
-        if (handing_on && !by_lengths) return 0;
+        if (hands_over && !by_lengths) return 0;
         segments<<<blocks, kThreads, kBytes, stream>>>(args, true);
         HW4_CUDA_LAUNCHED("segments_kernel");
         const auto folds = static_cast<unsigned>(std::min(shares.blocks, units_of<T>(problem, launch.queries())));

@@ -6,7 +6,7 @@
 #include <cuda_fp16.h>
 
 #include "src/contracts/f32/backward.h"
-#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/handover.cuh"
 #include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/common/warp.cuh"
 #include "src/gpu/f32/forward/split_work.h"
@@ -48,7 +48,7 @@ struct Scratch {
     SegmentFactors* factors;
     int* changed_in_first; // for the share's last unit, which began in it
     int* changed_in_later; // for its first unit, which began earlier
-    unsigned* handed_on;   // 1: totals and states of the share's last unit are stored. 0 before the launch
+    unsigned* handed_over; // 1: totals and states of the share's last unit are stored. 0 before the launch
     int64_t most_segments; // in a share's first unit
 };
 
@@ -134,7 +134,7 @@ struct Share {
     // No unit has segments in three blocks. A block passes the totals of its last unit on to the next block, which has
     // the rest. It computes the unit that it passes on first, and the unit that it receives last. So a block only waits
     // for what the previous block computes first, and that block has started: GPUs start blocks in order.
-    bool handing_on;
+    bool hands_over;
 };
 
 // All threads of the block call it.
@@ -152,7 +152,7 @@ __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int
         share.end = share.all.first(block + 1);
         share.first_unit = unit_of(share.first);
         share.end_unit = unit_of(share.end);
-        share.handing_on = share.all.are_larger_than(each);
+        share.hands_over = share.all.are_larger_than(each);
         return share;
     }
     __shared__ Unit found[2];
@@ -182,7 +182,7 @@ __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int
         }
         before += units * each;
     }
-    share.handing_on = __syncthreads_or(!share.all.are_larger_than(most)) == 0;
+    share.hands_over = __syncthreads_or(!share.all.are_larger_than(most)) == 0;
     share.first_unit = found[0];
     share.end_unit = found[1];
     return share;
@@ -212,7 +212,7 @@ __device__ __forceinline__ Share share_of_unit(const Args& args, int64_t index, 
     }
     Share share{};
     share.all = {all, blocks};
-    share.handing_on = __syncthreads_or(!share.all.are_larger_than(most)) == 0;
+    share.hands_over = __syncthreads_or(!share.all.are_larger_than(most)) == 0;
     const auto in_batch = static_cast<int>(index % units);
     share.first_unit = {batch, in_batch, before + int64_t{in_batch} * count, count};
     return share;

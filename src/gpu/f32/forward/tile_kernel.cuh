@@ -17,7 +17,7 @@
 //     2  scores: an outer product for each column                        score(), of chains in register_tile.cuh
 //     3  scores to weights, their sums, weights to shared memory         tile_weights.cuh
 //     4  output: an outer product for each key, added to totals          add_products(), of the same chains
-//        the end of the piece: result, or registers for another block    finish(), common/handing_on.cuh
+//        the end of the piece: result, or registers for another block    finish(), common/handover.cuh
 //        which rows a block takes, and how many blocks                   row_blocks(), tile_queue.h
 //
 //        and from kAsync on, with | a barrier of the block:

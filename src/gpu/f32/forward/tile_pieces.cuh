@@ -14,7 +14,7 @@
 // last block is.
 #pragma once
 
-#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/handover.cuh"
 #include "src/gpu/f32/forward/tile_queue.h"
 #include "src/gpu/f32/forward/tile_weights.cuh"
 

@@ -21,7 +21,7 @@
 //        columns; each part's levels to one integer y, added to o        running_sums.cuh: add_value()
 //
 //        after the last tile: o / l to the output                        running_sums.cuh: store()
-//        or o, l and the rest for another block                          wgmma_block.cuh, common/handing_on.cuh
+//        or o, l and the rest for another block                          wgmma_block.cuh, common/handover.cuh
 //
 // Where a thread's numbers are: row `lane / 4` of its warp's 16 and the one 8 below, of each 8 keys or columns two
 // (digits.cuh). Tiles are copied to shared memory while others are computed: by cp.async (mma_block.cuh), or by bulk

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/handover.cuh"
 #include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/device/check.h"
 #include "src/gpu/fixed/forward/card_plan.h"

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/handover.cuh"
 #include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/common/shares.h"
 #include "src/gpu/common/wgmma.cuh"

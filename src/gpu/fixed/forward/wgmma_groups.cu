@@ -2,7 +2,7 @@
 //
 // Idea      wgmma reads Q, K and V from shared memory, and one asynchronous instruction computes the products of four
 //           warps: only the weights pass through registers. Tiles arrive in one piece each, by the copy engine, in a
-//           ring of stages (wgmma_block.cuh). The kernel starts while the pre-pass ends (handing_on.cuh). wgmma_groups:
+//           ring of stages (wgmma_block.cuh). The kernel starts while the pre-pass ends (handover.cuh). wgmma_groups:
 //           while one group waits for the tensor cores, the others make weights.
 // Who       A group of 128 threads has 64 query rows; a block for each job, which is a group's rows. wgmma_group: one
 //           block per multiprocessor, since so many stages leave no space for another. wgmma_groups: blocks of one

@@ -1,7 +1,7 @@
 // wgmma_shares: wgmma_groups with the work divided evenly.
 //
 // Idea      As many blocks as the GPU runs at once, each with the same number of tiles: a block starts a job that
-//           another one ends, and passes its running sums on through memory (shares.h, handing_on.cuh). For long
+//           another one ends, and passes its running sums on through memory (shares.h, handover.cuh). For long
 //           sequences, a multiprocessor's groups are one block, which copies each tile once for all of them, and it
 //           pays to find out whether all tiles have the same scales (SteadyWeights).
 // Who       A block for each place on the GPU. Long sequences, d = 32: one block of four groups per multiprocessor; 64:

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "src/gpu/common/handing_on.cuh"
+#include "src/gpu/common/handover.cuh"
 #include "src/gpu/common/shared_memory.cuh"
 #include "src/gpu/half/backward/args.h"
 #include "src/gpu/half/forward/wgmma_block.cuh"
