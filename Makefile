@@ -274,9 +274,15 @@ endif
 ## all: build hw4, seq, testcases/generate and judge/compare (the default)
 .PHONY: all programs
 programs: $(PROGRAMS)
+# A user's make without other goals takes all processors, as make run and make test do.
+ifeq ($(MAKELEVEL)$(strip $(filter-out all,$(MAKECMDGOALS))),0)
+all:
+	@$(MAKE) --no-print-directory $(JOBS) all
+else
 all: programs
 	@[ "$(CUDA)" = yes ] || echo "Built without the GPU engine: $(NO_CUDA_BECAUSE)."
 	@$(if $(ARCHS_REMARK),echo $(call quoted,$(strip $(ARCHS_REMARK))))
+endif
 
 $(HW4): $(HW4_OBJECTS) $(BUILD)/setting/$(HW4)
 	@mkdir -p $(@D)
