@@ -1,8 +1,9 @@
 #include "src/bench/memory_in_use.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <limits>
-#include <set>
 #include <string>
 
 namespace hw4::bench {
@@ -23,9 +24,15 @@ struct Piece {
 
 // "products, forward", or what the step finds in memory.
 const char* purpose_of(const Use& use) {
-    static std::set<std::string> names; // for as long as the program runs
-    if (use.is_written)
-        return names.insert(std::string(name_of(use.operation)) + ", " + name_of(use.phase)).first->c_str();
+    static const auto names = [] {
+        std::array<std::array<std::string, std::size(kStepPhases)>, std::size(kStepOperations)> all;
+        for (const StepOperation operation : kStepOperations)
+            for (const StepPhase phase : kStepPhases)
+                all[static_cast<size_t>(operation)][static_cast<size_t>(phase)] =
+                    std::string(name_of(operation)) + ", " + name_of(phase);
+        return all;
+    }();
+    if (use.is_written) return names[static_cast<size_t>(use.operation)][static_cast<size_t>(use.phase)].c_str();
     if (use.phase == StepPhase::optimizer) return "m and v";
     return use.operation == StepOperation::rope ? "RoPE's table" : "parameters";
 }

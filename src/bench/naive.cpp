@@ -38,7 +38,7 @@ struct Rows {
     float* operator[](int64_t row) const { return first + row * step; }
 };
 
-// Of a unit; tensors in the operation's order.
+// The rows of a unit's tensors, in the operation's order.
 struct Unit {
     Rows in[kMostInputs], out[kMostOutputs], weights, gradients;
 

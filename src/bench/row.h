@@ -43,7 +43,7 @@ struct Outcome {
     size_t free_bytes = 0;   // and what there was
 };
 
-// Of one pass.
+// The result of one pass.
 struct Measured : Outcome {
     Measured() : Outcome{Status::skipped, "", 0, 0} {}
 

@@ -87,6 +87,8 @@ extern const Contract kFixed16;
 extern const Contract kBf16;
 extern const Contract kFp16;
 
+inline const char* name_of(const Contract* contract) { return contract->name; }
+
 using Contracts = List<const Contract*>;
 Contracts contracts();
 

@@ -50,20 +50,6 @@ const DigitUnit kDigitUnits[] = {
 #endif
 };
 
-Kernel by_blocks(const std::string& name, const std::string& idea, const Contract& under, const BlockKernel& blocks) {
-    return {.name = name,
-            .idea = idea,
-            .does = &kForward,
-            .under = &under,
-            .needs = {.processor = blocks.supported,
-                      .masks = kEveryMask,
-                      .most_dim = blocks.most_dim,
-                      .elements = blocks.elements},
-            .plan = plan_blocks,
-            .run = launch_blocks,
-            .blocks = &blocks};
-}
-
 Kernel backward(const std::string& name, const std::string& idea, const Contract& under, const BackwardKernel& steps) {
     return {.name = name,
             .idea = idea,
@@ -78,23 +64,26 @@ Kernel backward(const std::string& name, const std::string& idea, const Contract
 
 std::vector<Kernel> all_kernels() {
     std::vector<Kernel> table;
-    for (const FloatUnit& unit : kFloatUnits) table.push_back(by_blocks(unit.name, unit.rows, kF32, unit.forward));
+    for (const FloatUnit& unit : kFloatUnits)
+        table.push_back(kernel_by_blocks(unit.name, unit.rows, kF32, unit.forward));
     for (const FloatUnit& unit : kFloatUnits)
         table.push_back(backward("backward_" + std::string(unit.name), unit.keys, kF32, unit.backward));
-    table.push_back(by_blocks("fixed_generic", "digits in plain C++, any processor", kFixed, kFixedGeneric));
+    table.push_back(kernel_by_blocks("fixed_generic", "digits in plain C++, any processor", kFixed, kFixedGeneric));
     for (const DigitUnit& unit : kDigitUnits)
-        table.push_back(by_blocks("fixed_" + std::string(unit.name), unit.idea, kFixed, unit.fixed));
-    table.push_back(by_blocks("fixed16_generic", "two digits in plain C++, any processor", kFixed16, kFixed16Generic));
+        table.push_back(kernel_by_blocks("fixed_" + std::string(unit.name), unit.idea, kFixed, unit.fixed));
+    table.push_back(
+        kernel_by_blocks("fixed16_generic", "two digits in plain C++, any processor", kFixed16, kFixed16Generic));
     for (const DigitUnit& unit : kDigitUnits)
-        table.push_back(by_blocks("fixed16_" + std::string(unit.name), unit.idea, kFixed16, unit.fixed16));
+        table.push_back(kernel_by_blocks("fixed16_" + std::string(unit.name), unit.idea, kFixed16, unit.fixed16));
     for (const Contract* rounded : {&kBf16, &kFp16}) {
         const std::string prefix = rounded->name + std::string("_");
         const std::string on_rounded = std::string(" on numbers rounded to ") + rounded->name;
         for (const FloatUnit& unit : kFloatUnits)
-            table.push_back(by_blocks(prefix + unit.name, unit.name + on_rounded, *rounded, unit.forward));
+            table.push_back(kernel_by_blocks(prefix + unit.name, unit.name + on_rounded, *rounded, unit.forward));
 #if defined(__x86_64__)
         if (rounded == &kBf16)
-            table.push_back(by_blocks("bf16_amx", "16 rows a vector, AMX matrix products of bf16", kBf16, kBf16Amx));
+            table.push_back(
+                kernel_by_blocks("bf16_amx", "16 rows a vector, AMX matrix products of bf16", kBf16, kBf16Amx));
 #endif
         for (const FloatUnit& unit : kFloatUnits) {
             const std::string name = std::string("backward_") + unit.name;
@@ -105,6 +94,21 @@ std::vector<Kernel> all_kernels() {
 }
 
 } // namespace
+
+Kernel kernel_by_blocks(const std::string& name, const std::string& idea, const Contract& under,
+                        const BlockKernel& blocks) {
+    return {.name = name,
+            .idea = idea,
+            .does = &kForward,
+            .under = &under,
+            .needs = {.processor = blocks.supported,
+                      .masks = kEveryMask,
+                      .most_dim = blocks.most_dim,
+                      .elements = blocks.elements},
+            .plan = plan_blocks,
+            .run = launch_blocks,
+            .blocks = &blocks};
+}
 
 const std::vector<Kernel>& kernels() {
     static const std::vector<Kernel> table = all_kernels();

@@ -77,6 +77,8 @@ struct Kernel {
 // Kernels by blocks of rows (block_kernel.h), and kernels of backward (backward_kernel.h).
 Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads);
 void launch_blocks(const Kernel& kernel, const Launch& launch);
+Kernel kernel_by_blocks(const std::string& name, const std::string& idea, const Contract& under,
+                        const BlockKernel& blocks); // which lives as long as the kernel
 Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads);
 void launch_backward(const Kernel& kernel, const Launch& launch);
 

@@ -11,10 +11,6 @@
 #include "src/contracts/contract.h"
 #include "src/step/model.h"
 
-namespace hw4 {
-inline const char* name_of(const Contract* contract) { return contract->name; }
-} // namespace hw4
-
 namespace hw4::step {
 
 inline constexpr const Contract* kStepContracts[] = {&kF32, &kBf16}; // arithmetic.h says what they are of a step

@@ -30,7 +30,7 @@ struct Tokens {
     std::vector<int32_t> targets;
 
     int64_t rows() const { return sequences * context; }
-    // Of a number of each row, the sum of each sequence, ascending.
+    // The sum of each sequence's rows, ascending; of_rows has a number for each row.
     std::vector<double> sums_of(const std::vector<double>& of_rows) const {
         std::vector<double> sums(static_cast<size_t>(sequences));
         for (size_t t = 0; t < of_rows.size(); ++t) {

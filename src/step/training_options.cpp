@@ -33,8 +33,8 @@ const Preset& preset_named(const std::string& name) {
 }
 
 const Contract& contract_named(const std::string& name) {
-    for (const Contract* contract : kStepContracts)
-        if (name == contract->name) return *contract;
+    const Contract* const contract = find_contract(name, kStepContracts);
+    if (contract != nullptr) return *contract;
     usage_error("--contract '" + name + "': need " + contract_names(kStepContracts));
 }
 

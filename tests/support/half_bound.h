@@ -100,7 +100,7 @@ public:
         return row;
     }
 
-    // Of all rows, or of some where they are many: of the heads of all batches together. Keeps them for another kernel.
+    // Looks at all rows, or at some if there are many: heads of all batches together. Keeps them for another kernel.
     testing::AssertionResult hold(const std::vector<float>& out) {
         constexpr double kMostProducts = 3e8;
         const int64_t rows = problem_.output_rows();

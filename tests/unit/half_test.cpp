@@ -143,7 +143,7 @@ protected:
     static const Contract& contract() { return *GetParam(); }
     static Element element() { return GetParam()->element; }
 
-    // By every kernel that this processor has.
+    // Calls `use` with every kernel that this processor has.
     template <class Use>
     static void each_kernel(const Use& use) {
         for (const cpu::Kernel& kernel : cpu_kernels_of(kBackward, &contract()))
@@ -230,7 +230,7 @@ TEST_P(HalfGradients, AreTheSameAfterAForwardThatWasDoneBefore) {
 TEST_P(HalfGradients, AreNotOfNumbersThatTheTypeLacks) {
     const Problem problem = backward_of({1, 1, 1, 3, 3, 2});
     const float limit = overflow_of(element());
-    // Of a number in dO.
+    // The refusal of a case with this number in dO.
     const auto failure = [&](float number) {
         std::vector<float> data(problem.floats_in(problem.input_rows()));
         data[18 + 3] = number;
@@ -242,7 +242,7 @@ TEST_P(HalfGradients, AreNotOfNumbersThatTheTypeLacks) {
     EXPECT_EQ(failure(element() == Element::bf16 ? 0x1p120f : std::nextafter(limit, 0.0f)), "");
 }
 
-// By the contract, whatever the file's elements are: as bytes of float32 they would be infinite all the same.
+// The contract refuses them, whatever the file's elements are: as bytes of float32 they would be infinite as well.
 TEST_P(HalfGradients, AreRefusedWhereTheyAreInfinite) {
     Problem problem = backward_of({1, 1, 1, 2, 1, 1});
     const auto failure = [&](const Contract& under, float largest) {

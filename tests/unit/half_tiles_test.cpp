@@ -22,17 +22,7 @@ using Values = std::vector<float>;
 
 Kernel plain_kernel() {
     static constexpr BlockKernel blocks = TileAttention<PlainTiles>::blocks([] { return true; });
-    return {.name = "bf16_plain",
-            .idea = "for tests",
-            .does = &kForward,
-            .under = &kBf16,
-            .needs = {.processor = blocks.supported,
-                      .masks = kEveryMask,
-                      .most_dim = blocks.most_dim,
-                      .elements = blocks.elements},
-            .plan = plan_blocks,
-            .run = launch_blocks,
-            .blocks = &blocks};
+    return kernel_by_blocks("bf16_plain", "for tests", kBf16, blocks);
 }
 
 std::vector<Kernel> tile_kernels() {

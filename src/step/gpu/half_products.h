@@ -1,7 +1,7 @@
 // The three products of a linear operation under bf16: cuBLASLt on factors rounded to bf16, sums in float32. No product
 // is split over its terms, so that no order of arrival is in the bytes: they depend on the sizes, the kind of GPU and
 // the cuBLAS. All tokens of a micro-batch are one product for dW: leaves of one sequence would write and read dW once
-// for each, which takes longer than the products.
+// for each.
 #pragma once
 
 #include <memory>
