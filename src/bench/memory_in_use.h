@@ -38,6 +38,7 @@ struct Use {
     size_t lap = 0;          // the operation's place in the step
     StepOperation operation{};
     StepPhase phase{};
+    double passes = 1; // how often the operation moves its bytes: twice where it reads and writes them
 };
 
 struct MemoryInUse {

@@ -49,7 +49,7 @@ std::unique_ptr<NaiveAttention> naive_of(const StepCell& cell, const RankGroup& 
 class MeasuredStep {
 public:
     MeasuredStep(const StepCell& cell, const RankGroup& group, Ranks& ranks)
-        : settings_(cell.settings()),
+        : settings_(cell.settings()), compares_after_(cell.operations ? cell.rules.warmup : -1),
           micro_batch_(step::micro_batch_for(cell.micro_batch, settings_.batch, ranks, settings_.is_bf16())),
           phases_alone_(group.device == "gpu" && group.ranks == 1),
           machine_(group.device == "gpu" ? step::make_gpu(ranks.node_rank(), *cell.contract)
@@ -63,7 +63,8 @@ public:
 
     // Takes the samples of a step.
     void run(StepRow& row) {
-        step(!phases_alone_);
+        if (steps_ == compares_after_) machine_.compare(gpu_yardstick(machine_.stream()));
+        step(compares_after_ >= 0 || !phases_alone_);
         row.communicating.push_back(together_.communicating());
         for (size_t i = 0; i < std::size(kStepPhases); ++i) row.of_phase[i].push_back(seconds_.of_phase[i]);
     }
@@ -71,7 +72,7 @@ public:
     void finish(StepRow& row, const RankGroup& group) {
         row.steps = steps_;
         row.parameters_crc32 = crc32_of_parameters();
-        if (phases_alone_) step(true);
+        if (phases_alone_ && compares_after_ < 0) step(true);
         row.operations = seconds_;
         row.in_forward = machine_.in_use(true);
         row.in_step = machine_.in_use(false);
@@ -86,6 +87,9 @@ public:
         row.peak_after_init = after_init_;
         row.peak_before_optimizer = machine_.peak_before_optimizer();
         row.peak = machine_.peak_bytes();
+        if (compares_after_ < 0) return;
+        const size_t floats = trainer_.parameters().floats;
+        row.compared = machine_.compared(machine_.floats(floats).get(), trainer_.weights(), floats);
     }
 
 private:
@@ -104,6 +108,7 @@ private:
     }
 
     const step::Configuration settings_;
+    const int64_t compares_after_; // steps; -1: never
     const int64_t micro_batch_;
     const bool phases_alone_;
     MeasuredMachine machine_; // everything below uses its memory
@@ -251,6 +256,7 @@ std::string step_head(const RankGroup& group) {
 std::string step_line(const StepRow& row) {
     const bool ok = row.outcome.status == Status::ok;
     const StepCell& cell = row.cell;
+    if (ok && cell.operations) return "# " + words_of(cell) + "\n" + operations_table(row.compared, cell.model->model);
     const bool several = row.group.ranks > 1;
     const auto number = [&](const char* format, double value) { return ok ? with_digits(format, value) : "-"; };
     const auto phase = [&](StepPhase of) { return mean_and_deviation(row.of_phase[static_cast<size_t>(of)]); };
@@ -295,6 +301,10 @@ std::string step_json(const StepRow& row) {
     fields.add("kernel", text_or_null(row.kernel));
     fields.add("status", json_string(name_of(row.outcome.status)));
     fields.add("reason", text_or_null(row.outcome.reason));
+    if (cell.operations) {
+        fields.add_nested("operations", operations_json(row.compared, cell.model->model));
+        return fields.text();
+    }
     fields.add("parameters", known(std::to_string(row.parameters)));
     fields.add("calls", known(std::to_string(row.calls)));
     fields.add("steps", known(std::to_string(row.steps)));

@@ -23,8 +23,9 @@ struct StepCell {
     step::SyncWay way; // for several ranks
     bool shard = false;
     StepAttention attention = StepAttention::ours;
-    bool one_rank = false;  // the first rank alone, with the whole batch
-    int64_t batch_size = 4; // sequences over all ranks
+    bool operations = false; // each one beside cuBLAS or a copy, on a GPU, instead of whole steps
+    bool one_rank = false;   // the first rank alone, with the whole batch
+    int64_t batch_size = 4;  // sequences over all ranks
     int64_t seq_len = 512;
     int64_t micro_batch = 0; // 0: all of a rank's sequences
     int threads = 0;         // per rank
@@ -48,7 +49,8 @@ struct StepRow {
     std::vector<double> communicating; // in such calls, including the wait for other ranks
     std::vector<double> of_phase[std::size(kStepPhases)];
     MeasuredMachine::Seconds operations; // on the first rank, in one step
-    double peak_flops = 0;               // of the contract, all cards, per second; 0: unknown
+    std::vector<MeasuredOperation> compared;
+    double peak_flops = 0; // of the contract, all cards, per second; 0: unknown
     int64_t steps = 0;
     std::string parameters_crc32; // after so many steps
     double against_one_rank = 0;  // tokens/s over those of one rank; 0: unknown

@@ -130,10 +130,20 @@ StepRequest parse_step_words(int argc, char** argv, const StepPreset*& preset) {
          count("batch_size", request.batch_size, 1 << 20),
          count("micro_batch", request.micro_batch, 1 << 20),
          count("threads", request.threads, kMostThreads),
-         flag("one_rank", request.one_rank)});
+         flag("one_rank", request.one_rank),
+         {"operations", no_argument, [&](const char*) {
+              request.operations = true;
+              request.warmups = {1};
+              request.rules.repeats = 3;
+          }}});
     if ((request.micro_batch & (request.micro_batch - 1)) != 0)
         usage_error("--micro_batch '" + std::to_string(request.micro_batch) + "': need a power of two");
-    if (request.device == Device::automatic) request.device = Device::cpu; // as in hw4 train
+    const std::vector<const Contract*>& contracts = request.contracts;
+    if (request.operations &&
+        (request.device == Device::cpu || std::find(contracts.begin(), contracts.end(), &kBf16) != contracts.end()))
+        usage_error("--operations: need --device gpu and --contract f32");
+    if (request.device == Device::automatic) // as in hw4 train
+        request.device = request.operations ? Device::gpu : Device::cpu;
     return request;
 }
 
@@ -165,6 +175,7 @@ std::vector<StepCell> StepRequest::cells(int ranks) const {
     cell.batch_size = batch_size;
     cell.micro_batch = micro_batch;
     cell.threads = threads;
+    cell.operations = operations;
     cell.rules = rules;
     const auto for_ways = [&] {
         if (one_rank && ranks > 1) all.push_back(cell);
@@ -304,9 +315,11 @@ ExitCode run_allreduce(const bench::AllreduceRequest& request, std::vector<std::
 }
 
 ExitCode run_step(const bench::StepRequest& request, std::vector<std::string> argv, Ranks& ranks) {
+    if (request.operations && ranks.count() > 1)
+        agree(ranks, [] { throw Error(ExitCode::usage, "bench step --operations is for one process"); });
     RanksReport report(request, std::move(argv), ranks);
     const int processors = share_of_processors(ranks, available_processors(), allowed_processors());
-    report.say(bench::step_head(report.group()));
+    if (!request.operations) report.say(bench::step_head(report.group()));
     double of_one = 0; // tokens/s of the last row by one rank, which rows by several follow
     for (bench::StepCell cell : request.cells(ranks.count())) {
         if (cell.threads == 0) cell.threads = processors;

@@ -45,6 +45,7 @@ struct StepRequest : CollectiveRequest {
     std::vector<bool> shards = {false};
     int64_t batch_size = 4;
     int64_t micro_batch = 0;
+    bool operations = false;
     bool one_rank = false; // one rank too, before several
     int threads = 0;
 

@@ -185,6 +185,10 @@ it, in the order of hw4's operations, and hw4's own scratch memory. Forward alon
     neighbouring tensors; the same while backward goes on. Default: all
   --buckets BYTES  sizes of buckets, a list, default 1m..1g*10
   --shard[=yes|no|both]  each rank keeps only its share of AdamW's m and v (ZeRO-1)
+  --operations  instead of whole steps, every operation of a step alone, on a GPU in float32: medians, how many calls a
+    step has, and the ratio to what it is timed beside, where 1 is as fast: a product beside cuBLAS's SGEMM in turns,
+    another operation beside a copy on the GPU that reads and writes as many bytes; embed and embed_back with their
+    copies from the host. One warm-up and 3 steps, unless later options say otherwise
   --one_rank  with several ranks, also the whole batch by the first one alone, and how many times as many tokens/s the
     others' rows have
   --threads N  of a rank; default: ranks share the processors

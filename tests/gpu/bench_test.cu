@@ -10,6 +10,7 @@
 #include "src/gpu/kernels.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/small_training.h"
+#include "tests/support/step_bench.h"
 #include "tests/support/subject.h"
 
 namespace hw4::bench {
@@ -155,6 +156,35 @@ TEST_F(BenchOnGpu, NaiveAttentionGivesAStepNearlyTheSameGradient) {
     const std::vector<float> expected = test::small_gradient(*step::make_cpu(2));
     MeasuredMachine machine(step::make_gpu(), size_t{1} << 30, std::move(naive), test::small_settings().context);
     test::expect_nearly(expected, test::small_gradient(machine));
+}
+
+TEST_F(BenchOnGpu, CublasComputesTheProductsOfAStepWhichKeepsItsBytes) {
+    using Kind = StepProduct::Kind;
+    const std::unique_ptr<step::Machine> plain = step::make_gpu();
+    std::unique_ptr<Yardstick> yardstick;
+    try {
+        yardstick = gpu_yardstick(plain->stream());
+    } catch (const Unsupported& error) {
+        GTEST_SKIP() << error.reason;
+    }
+    step::Bench b(*plain, {4, 7, 12, 20, 3, 4}, step::Numbers::ordinary);
+    const float* const x = b.in(b.x, 1);
+    const float* const w = b.in(b.w, 2);
+    const float* const dy = b.in(b.y, 3);
+    const StepProduct products[] = {{Kind::linear, x, w, b.out(b.y), b.rows(), b.inputs, b.outputs},
+                                    {Kind::linear_back, dy, w, b.out(b.x), b.rows(), b.inputs, b.outputs},
+                                    {Kind::linear_weights, dy, x, b.out(b.w), b.rows(), b.inputs, b.outputs}};
+    for (const StepProduct& product : products) yardstick->multiply(product);
+    const std::vector<float> by_cublas = b.results();
+    plain->linear(x, w, nullptr, products[0].c, b.rows(), b.inputs, b.outputs);
+    plain->linear_back(dy, w, products[1].c, b.rows(), b.inputs, b.outputs);
+    plain->linear_weights(dy, x, products[2].c, b.sequences, b.context, b.inputs, b.outputs);
+    test::expect_nearly(b.results(), by_cublas);
+
+    MeasuredMachine machine(step::make_gpu(), size_t{1} << 30);
+    machine.compare(gpu_yardstick(machine.stream()));
+    machine.begin_step(true);
+    EXPECT_EQ(test::small_gradient(machine), test::small_gradient(*plain));
 }
 
 TEST_F(BenchOnGpu, SumsAreThoseOfTheEmulation) { EXPECT_EQ(gpu_sums({1000, 0.01f}), cpu_sums({1000, 0.01f})); }

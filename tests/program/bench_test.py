@@ -219,6 +219,7 @@ class NoGpuTest(BenchTest):
     def test_exit_codes(self):
         hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
         for words in (("start-up",), ("--device", "gpu", "--once"), ("step", "--device", "gpu"),
+                      ("step", "--operations"),
                       ("--device", "cpu", "--kernel-file", "k.so")):
             done = run("hw4", "bench", *words, env=hidden)
             self.assertEqual(done.returncode, NO_GPU, done.stderr)
@@ -258,6 +259,19 @@ class StepTest(BenchTest):
                         "optimizer": {"optimizer": 2}})
                     self.assertLess(row["in_use_in_forward_bytes"], row["in_use_in_step_bytes"])
                     self.assertLessEqual(row["in_use_in_step_bytes"], row["peak_bytes"])
+
+    def test_operations_alone(self):
+        done = run("hw4", "bench", "step", "--operations", "--model", "tiny", "--output", self.json)
+        if done.returncode == NO_GPU:
+            self.skipTest(done.stderr)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        operations = self.rows()[0]["operations"]
+        products = [of for of in operations if of["terms"]]
+        self.assertEqual((len(products), sum(of["calls"] for of in products)), (15, 27))
+        self.assertLessEqual({"embed", "norm_back", "swiglu", "cross_entropy", "squares", "adamw"},
+                             {of["operation"] for of in operations})
+        for of in operations:
+            self.assertGreater(min(of["seconds"], of["ratio"], of["calls"]), 0, of)
 
     def test_a_row_for_each_contract(self):
         for device in "cpu", "gpu":

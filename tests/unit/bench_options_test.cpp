@@ -156,12 +156,17 @@ TEST(StepOptions, ModelsContextsWarmUpsAndWays) {
 }
 
 TEST(StepOptions, AreRefused) {
-    for (const char* line :
-         {"--model gpt", "--repeats 0", "--ways none", "--via mpi", "--micro_batch 3", "--preset lab5",
-          "--memory m.json", "--attention flash", "--shard=maybe", "--contract fixed"})
+    for (const char* line : {"--model gpt", "--repeats 0", "--ways none", "--via mpi", "--micro_batch 3",
+                             "--preset lab5", "--memory m.json", "--attention flash", "--shard=maybe",
+                             "--contract fixed", "--operations --device cpu", "--operations --contract bf16"})
         EXPECT_EQ(failure_of([&] { step_of(words_in(line)); }).code, ExitCode::usage) << line;
     EXPECT_EQ(step_of({}).device, Device::cpu);
     EXPECT_EQ(step_of({"--device", "gpu"}).device, Device::gpu);
+    const StepRequest of_operations = step_of(words_in("--preset cs336-step --operations --repeats 7"));
+    EXPECT_EQ(of_operations.device, Device::gpu);
+    EXPECT_EQ((std::pair(of_operations.warmups, of_operations.rules.repeats)), (std::pair(std::vector{1}, 7)));
+    EXPECT_EQ(of_operations.cells(1).size(), 5 * 4);
+    EXPECT_TRUE(of_operations.cells(1).front().operations);
 }
 
 } // namespace

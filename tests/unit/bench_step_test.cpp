@@ -24,6 +24,34 @@ TEST(BenchStep, NaiveOnTheCpuTakesFloatsAlone) {
     EXPECT_THROW(cpu_naive(1)->compute(of, nullptr, nullptr), Unsupported);
 }
 
+// Leaves in every result what no operation of a step would.
+class Spoiler : public Yardstick {
+public:
+    void multiply(const StepProduct& of) override { std::fill_n(of.c, of.rows() * of.columns(), 1e30f); }
+    void copy(float* to, const float* from, size_t count) override { std::copy_n(from, count, to); }
+    void squares(const float*, size_t) override {}
+    void cross_entropy(float* logits, int64_t, int64_t, float) override { *logits = 1e30f; }
+};
+
+TEST(BenchStep, OperationsAreListedAndTheStepKeepsItsBytes) {
+    MeasuredMachine machine(step::make_cpu(2), kPlenty);
+    const std::vector<float> expected = test::small_gradient(*step::make_cpu(2));
+    machine.compare(std::make_unique<Spoiler>());
+    machine.begin_step(true);
+    EXPECT_EQ(test::small_gradient(machine), expected);
+    machine.end_step();
+    const step::Owned<float> to = machine.floats(step::kSegment);
+    const step::Owned<float> from = machine.floats(step::kSegment);
+    std::fill_n(from.get(), step::kSegment, 1.0f);
+    const std::vector<MeasuredOperation> all = machine.compared(to.get(), from.get(), step::kSegment);
+    const std::string table = operations_table(all, test::small_settings().model);
+    // 12 wide, 20 hidden, 2 layers, 11 words; a micro-batch of 4 sequences of 7 tokens, and one of 1.
+    for (const char* row :
+         {" qkv linear              28 x 36 x 12      2 ", "head linear_back               7 x 12 x 11      1 ",
+          "gate_up linear_weights              40 x 12 x 28      2 ", " swiglu                  0.007 MB      2 "})
+        EXPECT_NE(table.find(row), std::string::npos) << row << table;
+}
+
 // "+4 parameters @0": taken, how many bytes, what for, when.
 std::vector<std::string> words_of(const MemoryInUse& memory) {
     std::vector<std::string> words;

@@ -2,6 +2,7 @@
 #include "src/base/error.h"
 #include "src/bench/accumulate.h"
 #include "src/bench/naive.h"
+#include "src/bench/operations.h"
 #include "src/bench/summation.h"
 #include "src/bench/workbench.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 std::unique_ptr<Workbench> gpu_workbench(const Hw4Kernel*) { fail(); }
 std::unique_ptr<NaiveAttention> gpu_naive() { fail(); }
+std::unique_ptr<Yardstick> gpu_yardstick(void*) { fail(); }
 void say_gpu_start_up() { fail(); }
 std::vector<float> gpu_sums(const Addends&) { fail(); }
 std::unique_ptr<FloatMemory> card_floats(size_t) { fail(); }

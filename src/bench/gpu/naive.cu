@@ -1,4 +1,5 @@
-// The naive form on a GPU: cuBLAS computes its products. cuBLAS is loaded only for this form; hw4 does not link it.
+// What cuBLAS computes on a GPU: the products of the naive form, and those that a training step's are measured beside.
+// cuBLAS is loaded only for these; hw4 does not link it.
 #include "src/bench/naive.h"
 
 #include <cuda_runtime.h>
@@ -9,8 +10,11 @@
 
 #include "src/base/error.h"
 #include "src/bench/gpu/softmax.h"
+#include "src/bench/operations.h"
 #include "src/bench/workbench.h"
 #include "src/gpu/device/loaded_library.h"
+#include "src/step/gpu/rows.h"
+#include "src/step/gpu/workspace.h"
 
 namespace hw4::bench {
 namespace gpu_side {
@@ -36,8 +40,9 @@ public:
         if (!library_.is_here()) throw Unsupported("cuBLAS is not here: libcublas.so cannot be loaded");
         int (*create)(void** handle) = nullptr;
         if (!library_.find(create, "cublasCreate_v2") || !library_.find(destroy_, "cublasDestroy_v2") ||
-            !library_.find(set_stream_, "cublasSetStream_v2") || !library_.find(gemm_, "cublasGemmStridedBatchedEx"))
-            throw Unsupported("the cuBLAS here lacks cublasGemmStridedBatchedEx");
+            !library_.find(set_stream_, "cublasSetStream_v2") || !library_.find(sgemm_, "cublasSgemm_v2") ||
+            !library_.find(gemm_, "cublasGemmStridedBatchedEx"))
+            throw Unsupported("the cuBLAS here lacks cublasSgemm or cublasGemmStridedBatchedEx");
         if (const int status = create(&handle_); status != 0)
             throw Unsupported("cublasCreate returned " + std::to_string(status));
     }
@@ -53,13 +58,24 @@ public:
                                   : product.c.element == Element::fp16  ? CUDA_R_16F
                                                                         : CUDA_R_16BF;
         const float none = 0;
-        const auto whole = [](int64_t number) { return static_cast<int>(number); };
         check(gemm_(handle_, product.b_transposed ? kTransposed : kPlain, product.a_transposed ? kTransposed : kPlain,
                     whole(product.columns), whole(product.rows), whole(product.inner), &product.factor, product.b.data,
                     type, whole(product.b.row), product.b.head, product.a.data, type, whole(product.a.row),
                     product.a.head, &none, product.c.data, type, whole(product.c.row), product.c.head,
                     whole(product.count), kInFloat32, kAnyAlgorithm),
               "cublasGemmStridedBatchedEx");
+    }
+    // In float32, as cuBLAS computes it unless it is told otherwise: without tensor cores.
+    void multiply(const StepProduct& of) const {
+        const float one = 1;
+        const float none = 0;
+        const bool a_transposed = of.kind == StepProduct::Kind::linear_weights;
+        const bool b_transposed = of.kind == StepProduct::Kind::linear;
+        check(sgemm_(handle_, b_transposed ? kTransposed : kPlain, a_transposed ? kTransposed : kPlain,
+                     whole(of.columns()), whole(of.rows()), whole(of.terms()), &one, of.b,
+                     whole(b_transposed ? of.terms() : of.columns()), of.a,
+                     whole(a_transposed ? of.rows() : of.terms()), &none, of.c, whole(of.columns())),
+              "cublasSgemm");
     }
 
 private:
@@ -72,6 +88,10 @@ private:
                          cudaDataType a_type, int lda, long long a_stride, const void* b, cudaDataType b_type, int ldb,
                          long long b_stride, const void* beta, void* c, cudaDataType c_type, int ldc,
                          long long c_stride, int batches, int compute, int algorithm);
+    using FloatGemm = int (*)(void* handle, int op_a, int op_b, int m, int n, int k, const float* alpha, const float* a,
+                              int lda, const float* b, int ldb, const float* beta, float* c, int ldc);
+
+    static int whole(int64_t number) { return static_cast<int>(number); }
 
     static void check(int status, const char* call) {
         if (status != 0)
@@ -83,6 +103,7 @@ private:
     int (*destroy_)(void* handle) = nullptr;
     int (*set_stream_)(void* handle, cudaStream_t stream) = nullptr;
     Gemm gemm_ = nullptr;
+    FloatGemm sgemm_ = nullptr;
 };
 
 class GpuNaive : public NaiveAttention {
@@ -135,9 +156,41 @@ private:
     Cublas cublas_;
 };
 
+class GpuYardstick : public Yardstick {
+public:
+    explicit GpuYardstick(cudaStream_t stream) : stream_(stream), rows_(stream), sums_(stream), targets_(stream) {
+        cublas_.use(stream);
+    }
+
+    void multiply(const StepProduct& product) override { cublas_.multiply(product); }
+    void copy(float* to, const float* from, size_t count) override {
+        HW4_CUDA(cudaMemcpyAsync(to, from, count * sizeof(float), cudaMemcpyDeviceToDevice, stream_));
+    }
+    void squares(const float* x, size_t count) override {
+        const size_t segments = count / step::kSegment;
+        rows_.squares(x, static_cast<int64_t>(segments), sums_.of<float>(segments));
+    }
+    void cross_entropy(float* logits, int64_t rows, int64_t vocabulary, float share) override {
+        const auto count = static_cast<size_t>(rows);
+        const bool is_new = targets_.bytes() < count * sizeof(int32_t);
+        auto* const targets = targets_.of<int32_t>(count); // the first token for every row
+        if (is_new) HW4_CUDA(cudaMemsetAsync(targets, 0, count * sizeof(int32_t), stream_));
+        rows_.cross_entropy(logits, targets, sums_.of<double>(count), rows, vocabulary, share);
+    }
+
+private:
+    cudaStream_t stream_;
+    Cublas cublas_;
+    const step::RowKernels rows_;
+    step::Workspace sums_, targets_;
+};
+
 } // namespace
 } // namespace gpu_side
 
 std::unique_ptr<NaiveAttention> gpu_naive() { return std::make_unique<gpu_side::GpuNaive>(); }
+std::unique_ptr<Yardstick> gpu_yardstick(void* stream) {
+    return std::make_unique<gpu_side::GpuYardstick>(static_cast<cudaStream_t>(stream));
+}
 
 } // namespace hw4::bench
