@@ -42,7 +42,7 @@ DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float1
 VALUES = {"normal": lambda shape: torch.randn(shape, device="cuda"),
           "uniform": lambda shape: torch.rand(shape, device="cuda") * 6 - 3}
 SAMPLE_SECONDS = 0.02
-WARM_UP_SECONDS = 1.0
+WARM_UP_SECONDS = 0.5
 IDLE_SECONDS = 0.25
 CLOCKS_APART = 0.01
 

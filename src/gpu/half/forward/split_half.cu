@@ -16,6 +16,7 @@
 //           if it is not or d is 64. Three blocks of two stages -11 %, one block of six stages -11 %.
 #include <algorithm>
 
+#include "src/gpu/common/handover.cuh"
 #include "src/gpu/device/check.h"
 #include "src/gpu/half/forward/split_part.cuh"
 #include "src/gpu/half/kernels.h"
@@ -122,15 +123,21 @@ __device__ __forceinline__ void merge_warps(const SplitArgs& args, const SplitUn
 template <class T, bool kPaged>
 __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __grid_constant__ SplitArgs args) {
 #if __CUDA_ARCH__ >= 800
-    extern __shared__ __align__(16) unsigned char split_memory[];
+    let_next_kernel_start();
+    extern __shared__ __align__(128) unsigned char split_memory[];
     auto& memory = *reinterpret_cast<typename T::Memory*>(split_memory);
     const SplitUnit unit(args, blockIdx.x % args.units, T::kRows);
     const int parts = max(parts_of(unit.seen), 1); // the first part writes the output of rows that see no key
     int part = args.slots - 1 - static_cast<int>(blockIdx.x / args.units);
     if (part >= parts) return;
     SplitWarp<T, kPaged> warp(args, unit);
-    for (; part < parts; part += args.slots) {
-        warp.run(memory.stages[threadIdx.x / kWarpSize], first_key_of(part), min(first_key_of(part + 1), unit.seen));
+    auto& ring = memory.stages[threadIdx.x / kWarpSize];
+    for (bool first = true; part < parts; part += args.slots, first = false) {
+        const int begin = first_key_of(part);
+        const int end = min(first_key_of(part + 1), unit.seen);
+        warp.begin_copies(ring, begin, end);
+        if (first) warp.load_queries();
+        warp.run(ring, begin, end);
         __syncthreads(); // all warps are done with their rings
         leave<T, kPaged>(memory.merge, warp, unit.rows);
         __syncthreads();
@@ -142,18 +149,21 @@ __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __
 #endif
 }
 
-// Adds the parts of a row that sees several, a block for each row: a warp every fourth part, then the four warps.
+// Adds the parts of a row that sees several, a block for each row: a warp every 16th part, then the 16 warps.
+constexpr int kFoldWarps = 16;
+
 template <class Number, int kDim>
-__global__ void __launch_bounds__(kMmaThreads) split_fold_kernel(const __grid_constant__ SplitArgs args) {
+__global__ void __launch_bounds__(kFoldWarps* kWarpSize) split_fold_kernel(const __grid_constant__ SplitArgs args) {
 #if __CUDA_ARCH__ >= 800
-    __shared__ __align__(16) float sums[kSplitWarps][kDim];
-    __shared__ float weights[kSplitWarps];
+    __shared__ __align__(16) float sums[kFoldWarps][kDim];
+    __shared__ float weights[kFoldWarps];
     const Args& half = args.half;
     const int64_t head_rows = args.group * half.queries;
     const int64_t kv_head = blockIdx.x / head_rows;
     const SplitRow row =
         row_at(args, kv_head / half.kv_heads, kv_head % half.kv_heads, static_cast<int>(blockIdx.x % head_rows));
     const int parts = parts_of(row.seen);
+    wait_for_kernel_before();
     if (parts <= 1) return;
     const int64_t first = int64_t{blockIdx.x} * args.parts;
     const auto warp = static_cast<int>(threadIdx.x / kWarpSize);
@@ -165,7 +175,7 @@ __global__ void __launch_bounds__(kMmaThreads) split_fold_kernel(const __grid_co
         float4 o = make_float4(0, 0, 0, 0);
         float sum = 0;
 #pragma unroll 4
-        for (int part = warp; part < parts; part += kSplitWarps) {
+        for (int part = warp; part < parts; part += kFoldWarps) {
             const float2 of_part = args.tops[first + part];
             const float factor = factor_of(of_part.x, top, half.log2_scale);
             sum = __fmaf_rn(of_part.y, factor, sum);
@@ -181,7 +191,7 @@ __global__ void __launch_bounds__(kMmaThreads) split_fold_kernel(const __grid_co
     float4 o = make_float4(0, 0, 0, 0);
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < kSplitWarps; ++i) {
+    for (int i = 0; i < kFoldWarps; ++i) {
         sum = __fadd_rn(sum, weights[i]);
         add_times(o, *reinterpret_cast<const float4*>(&sums[i][column]), 1);
     }
@@ -232,8 +242,8 @@ void launch_tile(SplitArgs args, cudaStream_t stream) {
     kernel<<<args.units* static_cast<unsigned>(args.slots), kMmaThreads, kBytes, stream>>>(args);
     HW4_CUDA_LAUNCHED("split_kernel");
     if (args.parts == 1) return;
-    split_fold_kernel<typename T::Number, T::kDim><<<static_cast<unsigned>(rows), kMmaThreads, 0, stream>>>(args);
-    HW4_CUDA_LAUNCHED("split_fold_kernel");
+    launch_early("launch of split_fold_kernel", split_fold_kernel<typename T::Number, T::kDim>,
+                 static_cast<unsigned>(rows), kFoldWarps * kWarpSize, 0, stream, args);
 }
 
 SplitArgs split_args(const Launch& launch) {

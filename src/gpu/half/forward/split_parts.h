@@ -10,17 +10,15 @@
 namespace hw4::gpu::half_forward {
 
 HW4_INLINE int part_of(int key) {
-    if (key < 1024) return key / 512;
-    if (key < 4096) return 2 + (key - 1024) / 1024;
-    if (key < 16384) return 5 + (key - 4096) / 2048;
-    return 11 + (key - 16384) / 4096;
+    if (key < 1024) return key / 256;
+    if (key < 4096) return 4 + (key - 1024) / 1024;
+    return 7 + (key - 4096) / 2048;
 }
 
 HW4_INLINE int first_key_of(int part) {
-    if (part < 2) return part * 512;
-    if (part < 5) return 1024 + (part - 2) * 1024;
-    if (part < 11) return 4096 + (part - 5) * 2048;
-    return 16384 + (part - 11) * 4096;
+    if (part < 4) return part * 256;
+    if (part < 7) return 1024 + (part - 4) * 1024;
+    return 4096 + (part - 7) * 2048;
 }
 
 HW4_INLINE int parts_of(int keys) { return keys > 0 ? part_of(keys - 1) + 1 : 0; }
