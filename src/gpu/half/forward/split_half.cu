@@ -149,53 +149,82 @@ __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __
 #endif
 }
 
-// Adds the parts of a row that sees several, a block for each row: a warp every 16th part, then the 16 warps.
-constexpr int kFoldWarps = 16;
+// Sums of parts relative to the largest top of all.
+struct FoldedSums {
+    float4 o = {0, 0, 0, 0};
+    float sum = 0;
 
-template <class Number, int kDim>
-__global__ void __launch_bounds__(kFoldWarps* kWarpSize) split_fold_kernel(const __grid_constant__ SplitArgs args) {
+    __device__ __forceinline__ void add(const float4& x, float of_x, float factor) {
+        sum = __fmaf_rn(of_x, factor, sum);
+        add_times(o, x, factor);
+    }
+};
+
+// Adds the parts of a row that sees several: every 16th part from each of the first 16 on, then these 16 sums. A row has
+// a warp where there are few parts, or else 16, one for each sum.
+constexpr int kFoldSums = 16;
+
+template <class Number, int kDim, int kRowWarps>
+__global__ void __launch_bounds__(kRowWarps == 1 ? kMmaThreads : kFoldSums* kWarpSize)
+    split_fold_kernel(const __grid_constant__ SplitArgs args) {
 #if __CUDA_ARCH__ >= 800
-    __shared__ __align__(16) float sums[kFoldWarps][kDim];
-    __shared__ float weights[kFoldWarps];
+    __shared__ __align__(16) float4 sums[kRowWarps][kDim / 4];
+    __shared__ float weights[kRowWarps];
     const Args& half = args.half;
-    const int64_t head_rows = args.group * half.queries;
-    const int64_t kv_head = blockIdx.x / head_rows;
-    const SplitRow row =
-        row_at(args, kv_head / half.kv_heads, kv_head % half.kv_heads, static_cast<int>(blockIdx.x % head_rows));
-    const int parts = parts_of(row.seen);
-    wait_for_kernel_before();
-    if (parts <= 1) return;
-    const int64_t first = int64_t{blockIdx.x} * args.parts;
-    const auto warp = static_cast<int>(threadIdx.x / kWarpSize);
     const auto lane = static_cast<int>(threadIdx.x % kWarpSize);
+    const unsigned index = (blockIdx.x * blockDim.x + threadIdx.x) / (kRowWarps * kWarpSize); // of the row
+    const auto warp = static_cast<int>(threadIdx.x / kWarpSize % kRowWarps);
+    const auto head_rows = static_cast<unsigned>(args.group * half.queries);
+    const auto kv_heads = static_cast<unsigned>(half.kv_heads);
+    const unsigned kv_head = index / head_rows;
+    wait_for_kernel_before();
+    if (kv_head >= half.batches * half.kv_heads) return;
+    const SplitRow row = row_at(args, kv_head / kv_heads, kv_head % kv_heads, static_cast<int>(index % head_rows));
+    const int parts = parts_of(row.seen);
+    if (parts <= 1) return;
+    const int64_t first = int64_t{index} * args.parts;
     float top = minus_infinity();
     for (int part = lane; part < parts; part += kWarpSize) top = fmaxf(top, args.tops[first + part].x);
     top = warp_max(top);
     for (int column = lane * 4; column < (kDim < 128 ? 128 : kDim); column += 128) {
-        float4 o = make_float4(0, 0, 0, 0);
-        float sum = 0;
-#pragma unroll 4
-        for (int part = warp; part < parts; part += kFoldWarps) {
-            const float2 of_part = args.tops[first + part];
-            const float factor = factor_of(of_part.x, top, half.log2_scale);
-            sum = __fmaf_rn(of_part.y, factor, sum);
-            if (column < kDim)
-                add_times(o, *reinterpret_cast<const float4*>(args.sums + (first + part) * kDim + column), factor);
+        FoldedSums all;
+        constexpr int kAhead = kRowWarps == 1 ? 8 : 1; // parts whose loads are on their way together
+        const float* const from = args.sums + first * kDim + (column < kDim ? column : 0);
+#pragma unroll
+        for (int chain = warp; chain < kFoldSums; chain += kRowWarps * kAhead) {
+            FoldedSums folded[kAhead];
+            for (int part = chain; part < parts; part += kFoldSums) {
+                float4 o[kAhead];
+                float2 of_part[kAhead];
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i) {
+                    const int there = min(part + i, parts - 1);
+                    o[i] = *reinterpret_cast<const float4*>(from + there * kDim);
+                    of_part[i] = args.tops[first + there];
+                }
+#pragma unroll
+                for (int i = 0; i < kAhead; ++i)
+                    if (part + i < parts)
+                        folded[i].add(o[i], of_part[i].y, factor_of(of_part[i].x, top, half.log2_scale));
+            }
+#pragma unroll
+            for (int i = 0; i < kAhead; ++i) all.add(folded[i].o, folded[i].sum, 1);
         }
-        if (column < kDim) *reinterpret_cast<float4*>(&sums[warp][column]) = o;
-        if (lane == 0) weights[warp] = sum;
+        if (kRowWarps == 1) {
+            if (column < kDim) store_output<Number>(args, row, column, all.o, top, all.sum);
+        } else {
+            if (column < kDim) sums[warp][column / 4] = all.o;
+            if (lane == 0) weights[warp] = all.sum;
+        }
     }
+    if (kRowWarps == 1) return;
     __syncthreads();
     const int column = static_cast<int>(threadIdx.x) * 4;
     if (column >= kDim) return;
-    float4 o = make_float4(0, 0, 0, 0);
-    float sum = 0;
+    FoldedSums all;
 #pragma unroll
-    for (int i = 0; i < kFoldWarps; ++i) {
-        sum = __fadd_rn(sum, weights[i]);
-        add_times(o, *reinterpret_cast<const float4*>(&sums[i][column]), 1);
-    }
-    store_output<Number>(args, row, column, o, top, sum);
+    for (int i = 0; i < kRowWarps; ++i) all.add(sums[i][column / 4], weights[i], 1);
+    store_output<Number>(args, row, column, all.o, top, all.sum);
 #else
     __trap();
 #endif
@@ -242,8 +271,12 @@ void launch_tile(SplitArgs args, cudaStream_t stream) {
     kernel<<<args.units* static_cast<unsigned>(args.slots), kMmaThreads, kBytes, stream>>>(args);
     HW4_CUDA_LAUNCHED("split_kernel");
     if (args.parts == 1) return;
-    launch_early("launch of split_fold_kernel", split_fold_kernel<typename T::Number, T::kDim>,
-                 static_cast<unsigned>(rows), kFoldWarps * kWarpSize, 0, stream, args);
+    const bool few = args.parts <= kFoldSums;
+    const unsigned together = few ? kMmaThreads / kWarpSize : 1; // rows of a block
+    const auto fold = few ? split_fold_kernel<typename T::Number, T::kDim, 1>
+                          : split_fold_kernel<typename T::Number, T::kDim, kFoldSums>;
+    launch_early("launch of split_fold_kernel", fold, (static_cast<unsigned>(rows) + together - 1) / together,
+                 few ? kMmaThreads : kFoldSums * kWarpSize, 0, stream, args);
 }
 
 SplitArgs split_args(const Launch& launch) {
