@@ -7,7 +7,7 @@ namespace hw4::gpu::split {
 
 constexpr int kFoldColumns = 32;
 constexpr int kFoldSegments = 64; // of a stage
-constexpr int kFoldStages = 4;
+constexpr int kFoldStages = 6;
 constexpr int kFoldCopiers = 128;
 constexpr int kFoldThreads = 2 * kWarpSize + kFoldCopiers;
 
@@ -43,8 +43,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
 
-    // 16 threads copy a segment: eight its sums, six its factors. A thread steps from one of its segments to the next:
-    // computing each place anew takes longer than the copy.
+    // 16 threads copy a segment: eight its sums, six its factors.
     constexpr int kSegmentThreads = 16;
     constexpr int kAtOnce = kFoldCopiers / kSegmentThreads;
     constexpr int kSumPieces = kFoldColumns / 4;
@@ -53,13 +52,11 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
     const int copier = static_cast<int>(threadIdx.x) - 2 * kWarpSize;
     const int piece = copier % kSegmentThreads;
     const bool copies_sums = piece < kSumPieces;
-    const int record_floats = kRows * static_cast<int>(copies_sums ? kDim : sizeof(SegmentFactors) / sizeof(float));
-    const float* const first_record =
-        copies_sums ? args.scratch.sums + row * kDim + first_column + piece * 4
-                    : reinterpret_cast<const float*>(args.scratch.factors + row) + (piece - kSumPieces) * 4;
+    const int step = kRows * static_cast<int>(copies_sums ? kDim : sizeof(SegmentFactors) / sizeof(float));
     int64_t segment = begin + copier / kSegmentThreads;
-    int64_t block_end = segment; // end of the segments of the block that has the thread's next one
-    const float* from = nullptr;
+    const float* from = segment * step + (copies_sums ? args.scratch.sums + row * kDim + first_column + piece * 4
+                                                      : reinterpret_cast<const float*>(args.scratch.factors + row) +
+                                                            (piece - kSumPieces) * 4);
     const auto copy_stage = [&](int stage) {
         const int place_in_stage = stage % kFoldStages * kFoldSegments + copier / kSegmentThreads;
         float* to = copies_sums
@@ -69,15 +66,9 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
             kAtOnce * static_cast<int>(copies_sums ? kFoldColumns : sizeof(SegmentFactors) / sizeof(float));
 #pragma unroll 4
         for (int at = 0; at < kFoldSegments; at += kAtOnce) {
-            if (segment >= block_end && segment < end) {
-                const int64_t of_block = shares.block_of(segment);
-                block_end = shares.first(of_block + 1);
-                from = first_record +
-                       (of_block * args.scratch.most_segments + segment - shares.first(of_block)) * record_floats;
-            }
             if (segment < end && piece < kSumPieces + kFactorPieces) copy_async<16>(to, from);
             segment += kAtOnce;
-            from += kAtOnce * record_floats;
+            from += kAtOnce * step;
             to += to_step;
         }
         end_group_of_copies();
@@ -97,7 +88,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
         if (copier >= 0) {
             copy_stage(stage + kFoldStages - 1);
         } else if (warp == 0) {
-#pragma unroll 8
+#pragma unroll 16
             for (int i = 0; i < count; ++i) total = fused(total, factors[i].rescale, sums[i][lane]);
         } else {
             bool raised = false;
@@ -108,7 +99,7 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
                     for (int tile = 0; tile < kTiles; ++tile)
                         lane_sum = lane_sum * factors[i].raised[tile] + factors[i].shares[tile][lane % kSumLanes];
             } else { // a chain of additions takes half as long as one with factors of 1
-#pragma unroll 8
+#pragma unroll 16
                 for (int i = 0; i < count; ++i)
 #pragma unroll
                     for (int tile = 0; tile < kTiles; ++tile) lane_sum += factors[i].shares[tile][lane % kSumLanes];

@@ -11,17 +11,27 @@
 
 namespace hw4::gpu::split {
 
-// Chooses the rows of a unit: all that share a head of K and V if they are few, otherwise eight at a time.
-template <class E, class Work>
-auto with_tile(const Problem& problem, const Work& work) {
+template <class T>
+int64_t units_of(const Problem& problem, int64_t queries) {
+    const int64_t rows = problem.heads / problem.kv_heads * queries;
+    return problem.batches * problem.kv_heads * ((rows + T::kRows - 1) / T::kRows);
+}
+
+// Chooses the rows of a unit: all that share a head of K and V if they are few, otherwise eight at a time. Where there
+// are too few segments to keep the GPU busy, one: then more warps have work, and each has less.
+template <class E, int kDim, class Work>
+auto with_rows(const Problem& problem, const Device& device, const Work& work) {
+    using Four = Tile<E, kDim, 4>;
     const int64_t rows = problem.heads / problem.kv_heads * problem.queries;
+    const int64_t segments = units_of<Four>(problem, problem.queries) * segments_of(problem.keys);
+    if (rows == 1 || segments < 4 * device.multiprocessors) return work(Tile<E, kDim, 1>());
+    return rows <= 4 ? work(Four()) : work(Tile<E, kDim, 8>());
+}
+
+template <class E, class Work>
+auto with_tile(const Problem& problem, const Device& device, const Work& work) {
     if (problem.dim > 128) return work(Tile<E, 256, 4>());
-    if (problem.dim > 64) {
-        if (rows == 1) return work(Tile<E, 128, 1>());
-        return rows <= 4 ? work(Tile<E, 128, 4>()) : work(Tile<E, 128, 8>());
-    }
-    if (rows == 1) return work(Tile<E, 64, 1>());
-    return rows <= 4 ? work(Tile<E, 64, 4>()) : work(Tile<E, 64, 8>());
+    return problem.dim > 64 ? with_rows<E, 128>(problem, device, work) : with_rows<E, 64>(problem, device, work);
 }
 
 // Sets the places in scratch memory, for `blocks` blocks and `kept` stored segments. Returns the bytes.
@@ -45,22 +55,6 @@ size_t lay_out(Scratch& scratch, void* memory, int64_t blocks, int64_t kept) {
     return bytes;
 }
 
-template <class T>
-int64_t units_of(const Problem& problem, int64_t queries) {
-    const int64_t rows = problem.heads / problem.kv_heads * queries;
-    return problem.batches * problem.kv_heads * ((rows + T::kRows - 1) / T::kRows);
-}
-
-// As many blocks as the GPU runs at once, or as there are segments. A multiprocessor has 1 KiB of shared memory more
-// than a block may have, and every block takes 1 KiB besides its own.
-template <class T>
-int64_t most_blocks(int64_t segments, const Device& device) {
-    constexpr size_t kReserved = 1024;
-    const size_t fitting = (device.shared_bytes + kReserved) / (sizeof(typename T::Memory) + kReserved);
-    const auto at_once = static_cast<int64_t>(std::clamp<size_t>(fitting, 1, T::kBlocks));
-    return std::min(segments, at_once * device.multiprocessors);
-}
-
 // The most segments of a unit, for any lengths, in a launch from that query on.
 inline int64_t most_segments_of(const Problem& problem, int64_t first_query) {
     const int64_t all = segments_of(problem.keys);
@@ -72,15 +66,21 @@ template <class T>
 Shares shares_of(const Problem& problem, const Device& device, int64_t queries, int64_t of_unit) {
     const int64_t units = units_of<T>(problem, queries);
     const int64_t segments = units * of_unit;
-    int64_t blocks = most_blocks<T>(segments, device);
+    const int64_t warps = T::warps(device.shared_bytes);
+    int64_t blocks = std::min<int64_t>((segments + warps - 1) / warps, device.multiprocessors);
     // A block for each unit splits no unit, and this many blocks keep the memory busy.
-    if (units < blocks && 2 * units >= 3 * int64_t{device.multiprocessors}) blocks = units;
+    if (units < blocks && 4 * units >= 3 * int64_t{device.multiprocessors}) blocks = units;
     return {segments, blocks};
+}
+
+// The segments of the line, where a unit may go through more than two blocks; otherwise none is kept.
+inline int64_t kept_segments(const Shares& shares, int64_t of_unit) {
+    return std::min(shares.segments, shares.blocks * of_unit);
 }
 
 template <class E>
 Plan plan(const Problem& problem, const Device& device) {
-    return with_tile<E>(problem, [&](auto tile) {
+    return with_tile<E>(problem, device, [&](auto tile) {
         using T = decltype(tile);
         Plan plan;
         Scratch scratch{};
@@ -89,12 +89,12 @@ Plan plan(const Problem& problem, const Device& device) {
         if (std::max({rows, units_of<T>(problem.of_batches(1), problem.queries), problem.batches}) > kMost)
             plan.why_not =
                 "takes up to " + std::to_string(kMost) + " query rows for a head of keys, and as many batches";
-        plan.shared_bytes = std::max(sizeof(typename T::Memory), sizeof(FoldMemory));
-        // Also enough for a launch of fewer query rows: blocks have at most one segment above the average.
+        plan.shared_bytes = std::max(T::bytes(1), sizeof(FoldMemory));
+        // Also enough for a launch of fewer query rows.
         const int64_t of_unit = most_segments_of(problem, 0);
         const int64_t segments = units_of<T>(problem, problem.queries) * of_unit;
-        const int64_t blocks = most_blocks<T>(segments, device);
-        plan.scratch_bytes = lay_out<T>(scratch, nullptr, blocks, std::min(segments + blocks, blocks * of_unit));
+        const int64_t blocks = std::min<int64_t>(segments, device.multiprocessors);
+        plan.scratch_bytes = lay_out<T>(scratch, nullptr, blocks, kept_segments({segments, blocks}, of_unit));
         return plan;
     });
 }
@@ -125,29 +125,34 @@ void launch(const Launch& launch, cudaStream_t stream) {
     args.causal = problem.mask == Mask::causal;
     args.window = window_or_none(problem.window);
     args.scale = scale_for(problem.key_dim(), problem.scale);
-    with_tile<E>(problem, [&](auto tile) {
+    with_tile<E>(problem, launch.device, [&](auto tile) {
         using T = decltype(tile);
+        args.k_step = args.k.row * T::kRowsTogether * static_cast<int64_t>(sizeof(E));
+        args.v_step = args.v.row * T::kRowsTogether * static_cast<int64_t>(sizeof(E));
         args.row_blocks = (args.group * args.queries + T::kRows - 1) / T::kRows;
         const bool by_lengths = launch.lengths != nullptr;
         const int64_t of_unit = by_lengths ? most_segments_of(problem, launch.first_query) : args.segments_of_batch(0);
         const Shares shares = shares_of<T>(problem, launch.device, launch.queries(), of_unit);
-        args.scratch.most_segments = std::min(shares.most(), of_unit);
-        lay_out<T>(args.scratch, launch.scratch, shares.blocks, shares.blocks * args.scratch.most_segments);
-        const auto blocks = static_cast<unsigned>(shares.blocks);
-        constexpr size_t kBytes = sizeof(typename T::Memory);
+        lay_out<T>(args.scratch, launch.scratch, shares.blocks, kept_segments(shares, of_unit));
+        const int warps = T::warps(launch.device.shared_bytes);
+        const int64_t units = units_of<T>(problem, launch.queries());
+        args.by_units = units <= launch.device.multiprocessors && of_unit <= 2 * warps;
+        const auto blocks = static_cast<unsigned>(args.by_units ? units : shares.blocks);
+        const auto threads = static_cast<unsigned>(warps * kWarpSize);
+        const size_t bytes = T::bytes(warps);
         const auto segments = args.pages.at == nullptr ? segments_kernel<T, false> : segments_kernel<T, true>;
         const auto fold = fold_kernel<E, T::kDim, T::kRows>;
-        HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+        HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
         HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));
         const bool hands_over = shares.are_larger_than(of_unit);
-        if (by_lengths || hands_over)
+        if (!args.by_units && (by_lengths || hands_over))
             HW4_CUDA(cudaMemsetAsync(args.scratch.handed_over, 0, shares.blocks * sizeof(unsigned), stream));
-        segments<<<blocks, kThreads, kBytes, stream>>>(args, false);
+        segments<<<blocks, threads, bytes, stream>>>(args, false);
         HW4_CUDA_LAUNCHED("segments_kernel");
-        if (hands_over && !by_lengths) return 0;
-        segments<<<blocks, kThreads, kBytes, stream>>>(args, true);
+        if (args.by_units || (hands_over && !by_lengths)) return 0;
+        segments<<<blocks, threads, bytes, stream>>>(args, true);
         HW4_CUDA_LAUNCHED("segments_kernel");
-        const auto folds = static_cast<unsigned>(std::min(shares.blocks, units_of<T>(problem, launch.queries())));
+        const auto folds = static_cast<unsigned>(std::min(shares.blocks, units));
         fold<<<dim3(folds, T::kRows, T::kDim / kFoldColumns), kFoldThreads, sizeof(FoldMemory), stream>>>(
             args, shares.blocks);
         HW4_CUDA_LAUNCHED("fold_kernel");

@@ -14,8 +14,6 @@
 
 namespace hw4::gpu::split {
 
-constexpr int kThreads = 128;
-constexpr int kWarps = kThreads / kWarpSize;
 constexpr int kTiles = kSegmentKeys / kKeyTile;
 static_assert(kTiles == 2);
 
@@ -38,8 +36,8 @@ struct RowState {
 static_assert(sizeof(RowState) % 16 == 0);
 
 // Scratch memory. For a unit that goes on in the next block: totals and states, [block][row]. For a unit that began in
-// an earlier block: sums and factors for each segment, [block][segment of the share][row], and states at the end,
-// [block][row]. The flags, [block], tell whether a reference changed although later blocks assume that it did not.
+// an earlier block: sums and factors for each segment, [segment of the line][row], and states at the end, [block][row].
+// The flags, [block], tell whether a reference changed although later blocks assume that it did not.
 struct Scratch {
     float* totals;
     RowState* states;
@@ -49,7 +47,6 @@ struct Scratch {
     int* changed_in_first; // for the share's last unit, which began in it
     int* changed_in_later; // for its first unit, which began earlier
     unsigned* handed_over; // 1: totals and states of the share's last unit are stored. 0 before the launch
-    int64_t most_segments; // in a share's first unit
 };
 
 struct Operand {
@@ -64,6 +61,7 @@ struct Operand {
 
 struct Args {
     Operand q, k, v, out;
+    int64_t k_step, v_step; // bytes from the rows of K and of V that a warp copies together to the next ones
     const int32_t* lengths; // of each batch; null: all have `keys`
     PageTable pages;        // if k and v are in pages
     int page_shift;         // the logarithm of a page's keys
@@ -74,6 +72,7 @@ struct Args {
     int64_t keys; // of every batch, at most
     int batches, kv_heads, group, queries, dim;
     int row_blocks; // units per head of K and V
+    bool by_units;  // each block has a unit
     bool causal;
     int window; // or kNoWindow
     Scale scale;
@@ -141,6 +140,15 @@ struct Share {
 __device__ __forceinline__ Share find_share(const Args& args, int64_t block, int64_t blocks) {
     const int64_t units = args.units_of_batch();
     Share share{};
+    if (args.by_units) {
+        const auto batch = static_cast<int>(block / units);
+        const int count = args.segments_of_batch(batch);
+        share.all = {count, 1};
+        share.end = count;
+        share.first_unit = {batch, static_cast<int>(block % units), 0, count};
+        share.hands_over = true;
+        return share;
+    }
     if (args.lengths == nullptr) {
         const int each = args.segments_of_batch(0);
         share.all = {args.batches * units * each, blocks};

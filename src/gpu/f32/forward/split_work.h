@@ -26,8 +26,6 @@ struct Shares {
     HW4_INLINE int64_t first(int64_t block) const { return segments * block / blocks; }
     // The block with this segment: the last with a share that begins there or before.
     HW4_INLINE int64_t block_of(int64_t segment) const { return ((segment + 1) * blocks - 1) / segments; }
-    // The most segments of a block.
-    HW4_INLINE int64_t most() const { return (segments + blocks - 1) / blocks; }
     // Whether every unit of up to `unit` segments has segments in at most two blocks.
     HW4_INLINE bool are_larger_than(int64_t unit) const { return unit <= segments / blocks + 1; }
 };
