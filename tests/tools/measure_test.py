@@ -130,10 +130,10 @@ class OtherCommands(unittest.TestCase):
         sys.path.insert(0, str(ROOT / "python"))
         with mock.patch.dict(os.environ, HW4_LIBRARY=LIBRARY):
             from hw4 import neighbours
-        for run in STEPS["beside"].cells["runs"]:
-            lists = [word for name in ("contracts", "peers", "cells") for word in (f"--{name}", *run[name])]
-            others = [word for name in ("dtype", "passes", "regime") for word in (f"--{name}", run[name])]
-            neighbours.parse(lists + others)
+        for step in STEPS.values():
+            if step.runner == "beside":
+                for run in " ".join(step.cells["words"]).split(" --and "):
+                    neighbours.parse(run.split())
 
     def test_profiles(self):
         profile = program_as_module(ROOT / "profile/profile")
@@ -159,7 +159,7 @@ class OnTheCpu(Workplace):
         with self.assertRaisesRegex(Failed, "ended with 64"):
             self.measured("memory", device="cpu", words=("--batch_size", "x"))
         track = next(track for track in document["tracks"] if track["cell"] == "naive B 1 H 2 N 16 d 4 warmup 0")
-        self.assertEqual([(event["purpose"], event["bytes"], event["taken"]) for event in track["events"]],
+        self.assertEqual(list(zip(track["purpose"], track["bytes"], track["taken"])),
                          [("Q", 512, 1), ("K", 512, 1), ("V", 512, 1), ("O", 512, 1), ("scores", 2048, 1),
                           ("scores", 2048, -1), ("O", 512, -1), ("V", 512, -1), ("K", 512, -1), ("Q", 512, -1)])
 
@@ -192,11 +192,11 @@ class OnTheCpu(Workplace):
             *([f"`{who}`", "2, 512", form, "5", "1"] for who in ("f32", "bf16") for form in ("ours", "naive")),
             *(["`f32`", "2, 8", "ours", "5", ranks] for ranks in ("2", "2, sharded"))])
 
-    @needs_torch
-    def test_training_beside_pytorch_needs_a_gpu(self):
-        with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""), \
-                self.assertRaisesRegex(Failed, "python -m hw4.step ended with 69"):
-            self.measured("training_beside", build_folder=Path(LIBRARY).parent)
+    def test_a_comparison_needs_a_clean_tree_and_a_gpu(self):
+        for dirty, why in ((True, "needs a clean tree"), (False, "python -m hw4.step ended with")):
+            with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""), self.assertRaisesRegex(Failed, why), \
+                    mock.patch.object(provenance, "git_state", lambda *_: {"commit": "abc", "dirty": dirty}):
+                self.measured("training_beside", build_folder=Path(LIBRARY).parent)
 
     def test_files(self):
         self.script("reference/context_only", "echo 5000000")
@@ -290,8 +290,8 @@ class WithGpu(Workplace):
             self.skipTest("PyTorch finds no GPU")
         self.assertEqual(done.returncode, 0)
         rows = json.loads((self.dir / "rows.json").read_text())["rows"]
-        self.assertEqual([(row["peer"], row["causal"]) for row in rows],
-                         [(peer, causal) for causal in (False, True) for peer in ("cudnn", "fa2")])
+        self.assertEqual([(list(row["peers"]), row["causal"]) for row in rows],
+                         [(["cudnn", "fa2"], causal) for causal in (False, True)])
 
     def test_beside_pytorch(self):
         self.check("half_errors", self.small("half_errors", seeds={"2,256,64": 0}))
