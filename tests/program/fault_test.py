@@ -18,8 +18,8 @@ import unittest
 from pathlib import Path
 
 import cli_test
-from cli_test import (CANNOT_CREATE, INTERNAL, LINES_COUNTED, NEEDS_ADDRESS_SPACE, NO_GPU, NO_MEMORY, OK, OLD_OUTPUT,
-                      REPO, SANITIZED, by_seq, case_bytes, generated, hw4, mean_of_ramps, ramps, write_zeros)
+from cli_test import (CANNOT_CREATE, INTERNAL, NEEDS_ADDRESS_SPACE, NO_GPU, NO_MEMORY, OK, OLD_OUTPUT, REPO,
+                      SANITIZED, by_seq, case_bytes, generated, hw4, mean_of_ramps, ramps, write_zeros)
 
 SHIM = Path(os.environ.get("HW4_BUILD") or REPO / "build").resolve() / "fault_shim.so"
 SOAK = os.environ.get("HW4_SOAK") == "1"
@@ -134,7 +134,6 @@ class LargeFileTest(FaultTest):
     device = "cpu"
 
     @unittest.skipIf(SANITIZED, NEEDS_ADDRESS_SPACE)
-    @unittest.skipIf(LINES_COUNTED, "takes a minute when lines are counted")
     def test_memory_stays_that_of_the_ring(self):
         # 0.4 GB, a dozen rings of 32 MiB, or ten times as much; one token per batch, to compute little.
         path, report = self.dir / "case.in", self.dir / "run.json"
