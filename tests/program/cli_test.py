@@ -797,26 +797,12 @@ class ReportTest(CliTest):
                     self.assertRegex(done.stdout, rf"\Ausage: {program} " if short == "-h" else rf"\A{program} .*\d.*\n\Z")
 
     def test_help_fits_a_terminal(self):
-        def said(*command):
-            done = run(*command)
+        for command in ("hw4 help all", "hw4 bench --help", "hw4 bench step --help", "hw4 bench allreduce --help",
+                        "hw4 bench accumulate --help", "hw4 train --help", "hw4 --help", "seq --help", "seq train --help",
+                        "compare --help", "generate --help"):
+            done = run(*command.split())
             self.assertEqual((done.returncode, done.stderr), (OK, ""), command)
             self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, command)
-            return done.stdout
-
-        summary, everything = said("hw4", "--help"), said("hw4", "help", "all")
-        self.assertLessEqual(len(summary.splitlines()), 40)
-        topics = re.findall(r"[a-z-]+", re.search(r"More in hw4 help TOPIC: ([^.]*)", summary)[1])
-        self.assertEqual(topics[-4:], ["all", "bench", "or", "train"])
-        for topic in topics[:-4]:
-            self.assertIn(f"\n{topic}:\n{said('hw4', 'help', topic)}", everything)
-        self.assertEqual(said("hw4", "help"), summary)
-        self.assertEqual(said("hw4", "help", "bench", "step"), said("hw4", "bench", "step", "--help"))
-        for command in ("hw4 bench", "hw4 train", "hw4 bench allreduce", "hw4 bench accumulate", "seq", "seq train",
-                        "compare", "generate"):
-            said(*command.split(), "--help")
-        done = run("hw4", "help", "file")
-        self.assertEqual(done.returncode, USAGE)
-        self.assert_one_message(done.stderr, None, r"no help on 'file' \(did you mean files\?\); see --help$")
 
     def test_standard_output_full(self):
         for options in (("--help",), ("--version",), ("--list-kernels",), ("--list-kernels", "--json")):
