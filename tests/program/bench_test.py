@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""hw4 bench from the outside: files, statuses, exit codes, resuming, comparing.
-
-    python3 tests/program/bench_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""hw4 bench from the outside: files, statuses, exit codes, resuming, comparing."""
 import csv
 import json
 import os
@@ -22,8 +17,7 @@ QUICK = ("--batch_size", "2", "--seq_len", "64", "--num_heads", "2", "--emb_dim"
 PASSES = ("forward", "backward", "forward_backward")
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 def bench(*args, device="cpu", **more):

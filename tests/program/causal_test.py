@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""The causal mask (src/problem/mask.h), requested by a case's header or by --causal: hw4 and seq from file to file.
-
-    python3 tests/program/causal_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""The causal mask (src/problem/mask.h), requested by a case's header or by --causal: hw4 and seq from file to file."""
 import json
 import struct
 import unittest
@@ -15,8 +10,7 @@ from cli_test import OK, CliTest, by_seq, contracts, generated, generated_by, hw
 MASK_AT = 8  # in a header of version 2
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 def made(shape):

@@ -1,11 +1,6 @@
 #!/usr/bin/env python3
-"""hw4, seq and testcases/generate from the outside: arguments, exit codes, messages, effects on files.
-
-    python3 tests/program/cli_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the three programs (default: the repository's root). test_bad_NN_* are the 30 bad inputs
-of the project's reliability table, in its order.
-"""
+"""hw4, seq and testcases/generate from the outside: arguments, exit codes, messages, effects on files. test_bad_NN_* are
+the 30 bad inputs of the project's reliability table, in its order."""
 import array
 import contextlib
 import functools

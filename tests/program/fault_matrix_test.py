@@ -2,12 +2,7 @@
 """Lets every call that can fail do so, one at a time: the first open() of a run, in the next run the second, and so on
 until a run ends without a fault; the same for reading, writing, flushing, renaming and the other calls. After any fault
 the run must end with the documented exit code and one line, keep an old output as it was and leave no incomplete file.
-
-    python3 tests/program/fault_matrix_test.py [-v] [TestClass[.test_name]]
-
-HW4_SOAK=1 tests every way of running hw4 and seq, not only the first. HW4_BIN names the folder with the programs,
-HW4_BUILD the one with fault_shim.so.
-"""
+HW4_SOAK=1 tests every way of running hw4 and seq, not only the first."""
 import contextlib
 import errno
 import gzip
@@ -122,8 +117,7 @@ OTHER_WAYS = (LINK_WAY, LSE_WAY, Way("one thread", options=("--threads", "1")), 
               Way("seq, fixed", "seq", ("--contract", "fixed"), contract="fixed"),
               Way("seq, logsumexps", "seq", ("--lse", "run.lse")))
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 @unittest.skipIf(SANITIZED, PRELOAD_AND_SANITIZER)

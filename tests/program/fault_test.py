@@ -1,12 +1,6 @@
 #!/usr/bin/env python3
 """Faults while hw4 runs: in writing, memory, CUDA calls. Every fault must end in the documented exit code, without a
-hang and without an incomplete file.
-
-    python3 tests/program/fault_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs, HW4_BUILD the one with fault_shim.so (default: build in the repository).
-HW4_SOAK=1 makes more CUDA calls fail and the large file ten times as large.
-"""
+hang and without an incomplete file. HW4_SOAK=1 makes more CUDA calls fail and the large file ten times as large."""
 import errno
 import functools
 import json
@@ -25,8 +19,7 @@ SOAK = os.environ.get("HW4_SOAK") == "1"
 PRELOAD_AND_SANITIZER = "a sanitizer must be the first library, so no other can be loaded before the program"
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 @functools.lru_cache(maxsize=None)

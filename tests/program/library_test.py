@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""libhw4 on the host, through ctypes: the bytes of seq for all strides, what it refuses, and what it exports.
-
-    python3 tests/program/library_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN and HW4_BUILD name the folders with the programs and the library.
-"""
+"""libhw4 on the host, through ctypes: the bytes of seq for all strides, what it refuses, and what it exports."""
 import array
 import ctypes
 import itertools

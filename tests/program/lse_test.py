@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""The logsumexp of every row of scores, --lse FILE: hw4 and seq from file to file, and the fate of the second file.
-
-    python3 tests/program/lse_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""The logsumexp of every row of scores, --lse FILE: hw4 and seq from file to file, and the fate of the second file."""
 import functools
 import unittest
 

@@ -1,11 +1,6 @@
 #!/usr/bin/env python3
 """hw4 train and seq train from the outside: bytes, stopping and resuming, checkpoints, bad input, a comparison with
-PyTorch.
-
-    python3 tests/program/train_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+PyTorch."""
 import argparse
 import array
 import itertools

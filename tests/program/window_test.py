@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""Windows (src/problem/mask.h) and scales, requested by a case's header or by options: hw4 and seq from file to file.
-
-    python3 tests/program/window_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""Windows (src/problem/mask.h) and scales, asked for by a case's header or by options: hw4 and seq, file to file."""
 import struct
 import unittest
 
@@ -15,8 +10,7 @@ WINDOW_AT, SCALE_AT = 44, 48  # in a header of version 2
 B, HEADS, KV_HEADS, N_Q, N_K, D = 2, 4, 2, 70, 130, 64
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 def made(*more):

@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""The judge as a teaching assistant uses it: external programs and files, tolerances, points, before and after.
-
-    python3 tests/tools/judge_programs_test.py [Class.test]
-"""
+"""The judge as a teaching assistant uses it: external programs and files, tolerances, points, before and after."""
 import json
 import os
 import shutil

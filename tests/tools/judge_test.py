@@ -1,7 +1,5 @@
 #!/usr/bin/env python3
-"""The judge, compare and update on tiny tables and on fake hw4 programs that fail in known ways.
-
-HW4_BIN names the folder of hw4, seq, testcases/generate and judge/compare; default: the repository."""
+"""The judge, compare and update on tiny tables and on fake hw4 programs that fail in known ways."""
 import contextlib
 import gzip
 import json

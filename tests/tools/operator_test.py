@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""The Python package hw4: torch tensors on the CPU and the GPU, numpy arrays, the wheel.
-
-    python3 tests/tools/operator_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN and HW4_BUILD name the folders with the programs and the library.
-"""
+"""The Python package hw4: torch tensors on the CPU and the GPU, numpy arrays, the wheel."""
 import itertools
 import os
 import subprocess
