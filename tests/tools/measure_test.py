@@ -27,7 +27,7 @@ import exact  # noqa: E402 (the path to them is set above)
 import provenance  # noqa: E402
 import runners  # noqa: E402
 import variants  # noqa: E402
-from builder import schema, training  # noqa: E402
+from builder import schema  # noqa: E402
 from given_cases import case_of  # noqa: E402
 from cells import STEPS  # noqa: E402
 from document import Failed  # noqa: E402
@@ -129,10 +129,10 @@ class OtherCommands(unittest.TestCase):
         sys.path.insert(0, str(ROOT / "python"))
         with mock.patch.dict(os.environ, HW4_LIBRARY=LIBRARY):
             from hw4 import neighbours
-        for run in STEPS["beside"].cells["runs"]:
-            lists = [word for name in ("contracts", "peers", "cells") for word in (f"--{name}", *run[name])]
-            others = [word for name in ("dtype", "passes", "regime") for word in (f"--{name}", run[name])]
-            neighbours.parse(lists + others)
+        for step in STEPS.values():
+            if step.runner == "beside":
+                for run in " ".join(step.cells["words"]).split(" --and "):
+                    neighbours.parse(run.split())
 
     def test_profiles(self):
         profile = program_as_module(ROOT / "profile/profile")
@@ -158,7 +158,7 @@ class OnTheCpu(Workplace):
         with self.assertRaisesRegex(Failed, "ended with 64"):
             self.measured("memory", device="cpu", words=("--batch_size", "x"))
         track = next(track for track in document["tracks"] if track["cell"] == "naive B 1 H 2 N 16 d 4 warmup 0")
-        self.assertEqual([(event["purpose"], event["bytes"], event["taken"]) for event in track["events"]],
+        self.assertEqual(list(zip(track["purpose"], track["bytes"], track["taken"])),
                          [("Q", 512, 1), ("K", 512, 1), ("V", 512, 1), ("O", 512, 1), ("scores", 2048, 1),
                           ("scores", 2048, -1), ("O", 512, -1), ("V", 512, -1), ("K", 512, -1), ("Q", 512, -1)])
 
@@ -167,6 +167,12 @@ class OnTheCpu(Workplace):
         self.check("sequential", document)
         self.assertEqual([(case["name"], case["measured_batches"], len(case["seconds"])) for case in document["cases"]],
                          [("e03", 3, 3), ("e05", document["cases"][1]["batches"], 3)])
+
+    def test_a_comparison_needs_a_clean_tree_and_a_gpu(self):
+        for dirty, why in ((True, "needs a clean tree"), (False, "python -m hw4.step ended with")):
+            with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""), self.assertRaisesRegex(Failed, why), \
+                    mock.patch.object(provenance, "git_state", lambda *_: {"commit": "abc", "dirty": dirty}):
+                self.measured("training_beside", build_folder=Path(LIBRARY).parent)
 
     def test_files(self):
         self.script("reference/context_only", "echo 5000000")
@@ -231,8 +237,8 @@ class WithGpu(Workplace):
             self.skipTest("PyTorch finds no GPU")
         self.assertEqual(done.returncode, 0)
         rows = json.loads((self.dir / "rows.json").read_text())["rows"]
-        self.assertEqual([(row["peer"], row["causal"]) for row in rows],
-                         [(peer, causal) for causal in (False, True) for peer in ("cudnn", "fa2")])
+        self.assertEqual([(list(row["peers"]), row["causal"]) for row in rows],
+                         [(["cudnn", "fa2"], causal) for causal in (False, True)])
 
 
 # ---- The program
