@@ -573,23 +573,17 @@ fuzz:
 $(BUILD)/case_reader: $(call objects,$(FUZZ_SOURCES)) $(TEST_OBJECTS)
 	$(COMPILE_CPP) -fsanitize=fuzzer $^ -o $@ $(LDLIBS)
 
-# The parts of these tests that make test omits because they take minutes. Each test prints its counts.
-SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(TEST_BIN) HW4_BUILD=$(BUILD) $(PYTHON)
+# The parts of these tests that make test omits because they take minutes.
+SOAK_kernels := unit_tests gpu_tests
+SOAK_faults := fault_matrix_test fault_test
+SOAK_sizes := size_test
 ## soak-kernels: the unit and GPU tests with all of their cases; make test computes some
 ## soak-faults: every way of running hw4 and seq with every call failing in turn, CUDA's too; a large file in little memory
 ## soak-sizes: cases of more than 4 GiB, of more than 2^31 numbers and of 262144 tokens
 .PHONY: soak-kernels soak-faults soak-sizes
-soak-kernels soak-faults soak-sizes: | built-tests
-.PHONY: built-tests
-built-tests:
+soak-kernels soak-faults soak-sizes: soak-%:
 	@$(MAKE) --no-print-directory $(JOBS) $(TEST_PROGRAMS) tests
-soak-kernels:
-	HW4_SOAK=1 $(SLOW_TESTS) $(TEST_PLACES) unit_tests gpu_tests
-soak-faults:
-	$(SOAK_TESTS) tests/program/fault_matrix_test.py -v
-	$(SOAK_TESTS) tests/program/fault_test.py -v
-soak-sizes:
-	$(SOAK_TESTS) tests/program/size_test.py -v
+	HW4_SOAK=1 $(SLOW_TESTS) $(TEST_PLACES) $(SOAK_$*)
 
 # Instrumented tests take many times as long.
 SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200

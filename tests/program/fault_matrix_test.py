@@ -432,12 +432,6 @@ class ManyCasesMatrixTest(Matrix):
             self.sweep_cases(THREAD_ROW._replace(stays=stays), check, "--threads", "2")
 
 
-@unittest.skipUnless(SOAK, "takes minutes: make soak")
-class ManyChunksMatrixTest(Sweeps, MemorySweeps, Matrix):
-    """Buffers and slots are reused while something fails."""
-    shape = (400, 128, 64)
-
-
 class StandardStreamsTest(Matrix):
     """hw4 - -: written output cannot be taken back, so it is complete or a beginning of the output."""
 

@@ -50,11 +50,6 @@ class Templates(unittest.TestCase):
         with self.assertRaisesRegex(Failed, "^x.md:2: require: a.ms < 12 does not hold"):
             self.render("first\n{{ require: a.ms < 12 }}\nlast")
 
-    def test_a_block_whose_data_is_missing_leaves_nothing(self):
-        text = "a\n{{ if:there }}\nb\n{{ end }}\n{{ if:missing }}\n{{ table:small }} {{ a.wrong }}\n{{ end }}\nc"
-        self.assertEqual(self.render(text), "a\n\nb\n\nc")
-        self.assertNotIn("table small", self.unused())
-
 
 class Folder(unittest.TestCase):
     """A copy of the committed data."""
