@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import shutil
 import subprocess
 
 from document import ROOT, Failed, say
@@ -113,22 +112,18 @@ def edited(edits):
 
 
 def copied(folder, edits, objects):
-    """A copy of the sources with the edits, and at first of the objects of `objects`, make's folder, so that make
-    compiles only what the edits change. Writes only files that differ."""
-    changed = edited(edits)
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode()
-    for name in filter(None, names.split("\0")):
-        source, copy = ROOT / name, folder / name
-        wanted = changed[name].encode() if name in changed else source.read_bytes()
-        if not copy.exists() or copy.read_bytes() != wanted:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, copy)
-            if name in changed:
-                copy.write_bytes(wanted)
-    if not (folder / "build").exists():
-        (folder / "build").mkdir()
-        parts = [str(path) for path in objects.iterdir() if path.name in OBJECTS]
-        subprocess.run(["cp", "-a", *parts, str(folder / "build")], check=True)
+    """The sources with the edits, in a folder that begins with the objects of `objects`, make's folder, so that make
+    compiles only what the edits change."""
+    first = not folder.exists()
+    (folder / "build").mkdir(parents=True, exist_ok=True)
+    sources = [path for path in ROOT.iterdir() if path.name not in (".git", "build", "hw4")]
+    subprocess.run(["cp", "-au", *sources, folder], check=True)
+    if first:
+        subprocess.run(["cp", "-a", *(path for path in objects.iterdir() if path.name in OBJECTS), folder / "build"],
+                       check=True)
+    for file, text in edited(edits).items():
+        if (folder / file).read_text(encoding="utf-8") != text:
+            (folder / file).write_text(text, encoding="utf-8")
     return folder
 
 
