@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/base/help_text.h"
 #include "src/base/interrupt.h"
 #include "src/base/standard_streams.h"

@@ -2,7 +2,6 @@
 // have a bound instead of bytes.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "src/io/case_file.h"

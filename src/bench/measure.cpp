@@ -4,7 +4,6 @@
 #include <chrono>
 #include <tuple>
 
-#include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "src/bench/exact_rows.h"
 #include "src/bench/outcome.h"

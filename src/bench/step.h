@@ -3,7 +3,6 @@
 // drawn tokens and weights.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "src/bench/memory_timeline.h"
 #include "src/bench/sweep.h"
 #include "src/commands/options.h"
 

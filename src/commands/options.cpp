@@ -1,6 +1,5 @@
 #include "src/commands/options.h"
 
-#include "src/base/error.h"
 #include "src/base/numbers.h"
 
 namespace hw4 {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "src/base/file_descriptor.h"
-#include "src/commands/options.h"
 
 namespace hw4 {
 

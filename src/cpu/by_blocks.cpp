@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "src/cpu/aligned_memory.h"
 

@@ -4,7 +4,6 @@
 #include <exception>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/base/parallel.h"
 #include "src/contracts/fma_clones.h"
 #include "src/cpu/aligned_memory.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "src/base/error.h"
 #include "src/base/numbers.h"
 #include "src/base/standard_streams.h"
 #include "src/contracts/scale.h"

@@ -15,7 +15,6 @@
 
 #include <exception>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "src/io/case_file.h"

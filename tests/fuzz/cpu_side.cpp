@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "src/contracts/f32/forward.h"
-#include "src/cpu/engine.h"
 #include "tests/fuzz/side.h"
 #include "tests/support/compute_batches.h"
 

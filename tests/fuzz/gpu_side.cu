@@ -1,6 +1,5 @@
 // Runs every kernel of the table, in memory that is reused for all cases: one copy in, all kernels, one copy out.
 #include <algorithm>
-#include <cstring>
 
 #include "src/base/float_bits.h"
 #include "src/gpu/device/check.h"

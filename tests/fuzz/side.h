@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "src/contracts/contract.h"
 #include "tests/fuzz/drawn_case.h"

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 
 #include "src/bench/accumulate.h"
 #include "src/bench/measure.h"

@@ -2,7 +2,6 @@
 #include "tests/support/causal.h"
 
 #include <map>
-#include <string>
 #include <vector>
 
 #include "tests/support/each_kernel.h"

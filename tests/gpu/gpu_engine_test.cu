@@ -4,11 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <map>
 
 #include "src/base/error.h"
-#include "src/cpu/kernels.h"
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
 #include "src/run/pipeline.h"

@@ -5,7 +5,6 @@
 
 #include "src/bench/measure.h"
 #include "src/gpu/kernels.h"
-#include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/gpu_attend.h"
 #include "tests/support/need_gpu.h"

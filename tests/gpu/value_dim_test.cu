@@ -2,7 +2,6 @@
 // files; and files with lengths, through the GPU engine.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 

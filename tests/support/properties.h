@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "src/base/error.h"
 #include "src/contracts/fixed/numbers.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/digit_tiles.h"

@@ -3,11 +3,9 @@
 #include <new>
 
 #include "src/base/error.h"
-#include "src/base/float_bits.h"
 #include "src/bench/exact_rows.h"
 #include "src/bench/measure.h"
 #include "src/cpu/kernels.h"
-#include "src/run/output_checksum.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/compute_batches.h"
 

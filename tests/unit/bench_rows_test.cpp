@@ -5,8 +5,6 @@
 
 #include "src/bench/baseline.h"
 
-#include <cmath>
-
 namespace hw4::bench {
 namespace {
 

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <cstring>
-
 #include "tests/fuzz/targets.h"
 #include "tests/support/temporary_folder.h"
 

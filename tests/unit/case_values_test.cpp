@@ -4,9 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <numeric>
 
-#include "src/base/error.h"
 #include "src/contracts/contract.h"
 #include "src/problem/domain.h"
 

@@ -4,10 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
 
-#include <atomic>
-#include <future>
 #include <map>
-#include <mutex>
 
 #include "src/base/file_descriptor.h"
 #include "src/run/first_failure.h"

@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cmath>
 #include <limits>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "src/bench/measured_machine.h"

@@ -9,7 +9,6 @@
 #include <random>
 #include <utility>
 
-#include "src/contracts/contract.h"
 #include "src/contracts/fixed/rules.h"
 #include "src/cpu/fixed/exp2_segments.h"
 

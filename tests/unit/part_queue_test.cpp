@@ -4,9 +4,7 @@
 
 #include <atomic>
 #include <thread>
-#include <vector>
 
-#include "src/run/first_failure.h"
 #include "tests/support/sleeping_threads.h"
 
 namespace hw4 {

@@ -1,5 +1,4 @@
 // The statistics that the references give for each row, against the definition of a logsumexp.
-#include "src/contracts/row_statistics.h"
 
 #include <gtest/gtest.h>
 

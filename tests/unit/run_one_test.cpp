@@ -7,7 +7,6 @@
 #include <limits>
 #include <sstream>
 
-#include "src/gpu/engine.h"
 #include "src/ranks/ranks.h"
 #include "tests/support/like_reference.h"
 #include "tests/support/shared_cases.h"

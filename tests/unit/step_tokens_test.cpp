@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "src/io/npy.h"
 #include "tests/support/small_training.h"
 
 namespace hw4::step {

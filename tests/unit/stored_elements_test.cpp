@@ -5,7 +5,6 @@
 #include "src/cpu/engine.h"
 #include "src/run/pipeline.h"
 #include "tests/support/attention_case.h"
-#include "tests/support/compute_batches.h"
 #include "tests/support/like_reference.h"
 #include "tests/support/passing_engine.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,3 @@
-#include "src/problem/words.h"
 
 #include <gtest/gtest.h>
 

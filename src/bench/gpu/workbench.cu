@@ -2,7 +2,6 @@
 // counted memory is that of a tensor of this shape.
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
