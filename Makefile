@@ -330,7 +330,7 @@ endif
 $(BIN)/seq: $(call parts_of,$(call objects,$(CONTRACTS) $(COMMON) $(STEP) $(RANKS) src/run/case_files.cpp \
     src/run/case_options.cpp seq.cpp)) $(BUILD)/setting/$(BIN)/seq
 $(BIN)/testcases/generate: $(call objects,testcases/generate.cpp $(COMMON))
-$(BIN)/judge/compare: $(call objects,judge/compare.cpp judge/exact_values.cpp $(COMMON))
+$(BIN)/judge/compare: $(call objects,judge/compare.cpp $(COMMON))
 $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare:
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -758,5 +758,5 @@ help:
 	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(LIBRARY_OBJECTS) $(WITH_MPI) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
-    judge/compare.cpp judge/exact_values.cpp $(UNIT_SUPPORT) tests/support/expected_by_cpu.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU) \
+    judge/compare.cpp $(UNIT_SUPPORT) tests/support/expected_by_cpu.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU) \
     tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU)))

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "src/commands/options.h"
+
 namespace hw4::bench {
 
 // "4096", "4k", "2m", "1g": k is 1024, m 1024 k, g 1024 m. Nothing for other texts and numbers outside `least` to

@@ -1,26 +1,11 @@
 // The causal mask in every GPU forward kernel that takes it.
-#include "tests/support/causal.h"
-
 #include <map>
 #include <vector>
 
 #include "tests/support/each_kernel.h"
-#include "tests/support/gpu_subjects.h"
 #include "tests/support/mixed_rows.h"
+#include "tests/support/problems.h"
 #include "tests/support/scattered.h"
-
-namespace hw4 {
-namespace {
-
-INSTANTIATE_TEST_SUITE_P(Gpu, Causal, testing::ValuesIn(gpu::gpu_subjects(kF32)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, Causal, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed16, Causal, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedCausal, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed16, FixedCausal, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedCausal); // a build may have no kernel of the contract
-
-} // namespace
-} // namespace hw4
 
 namespace hw4::gpu {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "src/run/shares.h"
-#include "tests/support/backward_problem.h"
 #include "tests/support/each_kernel.h"
 #include "tests/support/mixed_rows.h"
+#include "tests/support/problems.h"
 #include "tests/support/scattered.h"
 
 namespace hw4::gpu {

@@ -1,5 +1,6 @@
-// The properties of attention for every GPU kernel.
+// The properties of attention and of the causal mask for every GPU kernel.
 #include "src/gpu/engine.h"
+#include "tests/support/causal.h"
 #include "tests/support/file_to_file.h"
 #include "tests/support/gpu_subjects.h"
 #include "tests/support/need_gpu.h"
@@ -14,6 +15,13 @@ INSTANTIATE_TEST_SUITE_P(GpuFixed16, Properties, testing::ValuesIn(gpu::gpu_subj
 INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(GpuFixed16, FixedProperties, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may have no kernel of the contract
+
+INSTANTIATE_TEST_SUITE_P(Gpu, Causal, testing::ValuesIn(gpu::gpu_subjects(kF32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, Causal, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed16, Causal, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedCausal, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(GpuFixed16, FixedCausal, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedCausal); // a build may have no kernel of the contract
 
 // Any number of chunks, streams and pieces, and either way of copying rows.
 TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {

@@ -3,8 +3,8 @@
 
 #include "src/commands/run.h"
 #include "src/ranks/ranks.h"
-#include "tests/support/backward_problem.h"
 #include "tests/support/need_gpu.h"
+#include "tests/support/problems.h"
 #include "tests/support/shared_cases.h"
 #include "tests/support/subject.h"
 

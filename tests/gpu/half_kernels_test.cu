@@ -9,15 +9,13 @@
 #include <tuple>
 #include <vector>
 
-#include "tests/support/causal_problem.h"
 #include "tests/support/each_kernel.h"
 #include "tests/support/file_to_file.h"
 #include "tests/support/half_bound.h"
 #include "tests/support/half_gradients.h"
-#include "tests/support/queries_and_keys.h"
+#include "tests/support/problems.h"
 #include "tests/support/scattered.h"
 #include "tests/support/settings.h"
-#include "tests/support/values_of.h"
 
 namespace hw4::gpu {
 namespace {

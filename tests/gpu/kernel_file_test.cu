@@ -5,8 +5,8 @@
 
 #include "src/bench/measure.h"
 #include "src/gpu/kernels.h"
+#include "tests/support/attend.h"
 #include "tests/support/attention_case.h"
-#include "tests/support/gpu_attend.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/temporary_folder.h"
 

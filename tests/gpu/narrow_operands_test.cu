@@ -11,8 +11,8 @@
 
 #include "src/problem/domain.h"
 #include "tests/support/attend.h"
-#include "tests/support/causal_problem.h"
 #include "tests/support/need_gpu.h"
+#include "tests/support/problems.h"
 
 namespace hw4::gpu {
 namespace {

@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/causal_problem.h"
-#include "tests/support/gpu_attend.h"
+#include "tests/support/attend.h"
 #include "tests/support/half_bound.h"
 #include "tests/support/need_gpu.h"
-#include "tests/support/values_of.h"
+#include "tests/support/problems.h"
 
 namespace hw4::gpu {
 namespace {

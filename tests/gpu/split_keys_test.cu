@@ -11,10 +11,10 @@
 
 #include "src/contracts/f32/forward.h"
 #include "src/gpu/kernels.h"
+#include "tests/support/attend.h"
 #include "tests/support/expected.h"
-#include "tests/support/gpu_attend.h"
 #include "tests/support/need_gpu.h"
-#include "tests/support/values_of.h"
+#include "tests/support/problems.h"
 
 namespace hw4::gpu {
 namespace {

@@ -9,8 +9,8 @@
 #include "src/gpu/engine.h"
 #include "src/io/file_rows.h"
 #include "src/run/pipeline.h"
-#include "tests/support/causal_problem.h"
 #include "tests/support/each_kernel.h"
+#include "tests/support/problems.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4::gpu {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/gpu/engine.h"
-#include "tests/support/gpu_attend.h"
+#include "tests/support/attend.h"
 #include "tests/support/subject.h"
 
 namespace hw4::gpu {

@@ -8,8 +8,7 @@
 #include "src/contracts/f32/backward.h"
 #include "src/problem/tensor.h"
 #include "tests/support/attention_case.h"
-#include "tests/support/backward_problem.h"
-#include "tests/support/values_of.h"
+#include "tests/support/problems.h"
 
 namespace hw4 {
 namespace {

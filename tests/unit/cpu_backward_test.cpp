@@ -10,8 +10,8 @@
 #include "src/cpu/kernels.h"
 #include "src/run/shares.h"
 #include "tests/support/attention_case.h"
-#include "tests/support/backward_problem.h"
 #include "tests/support/cpu_subjects.h"
+#include "tests/support/problems.h"
 
 namespace hw4::cpu {
 namespace {

@@ -7,11 +7,10 @@
 #include "src/bench/exact_rows.h"
 #include "src/cpu/aligned_memory.h"
 #include "tests/support/attention_case.h"
-#include "tests/support/backward_problem.h"
-#include "tests/support/causal_problem.h"
 #include "tests/support/compute_batches.h"
 #include "tests/support/cpu_subjects.h"
 #include "tests/support/like_reference.h"
+#include "tests/support/problems.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {

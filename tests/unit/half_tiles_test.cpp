@@ -8,12 +8,10 @@
 
 #include "src/cpu/kernels.h"
 #include "tests/support/attention_case.h"
-#include "tests/support/causal_problem.h"
 #include "tests/support/compute_batches.h"
 #include "tests/support/half_bound.h"
 #include "tests/support/plain_tiles.h"
-#include "tests/support/queries_and_keys.h"
-#include "tests/support/values_of.h"
+#include "tests/support/problems.h"
 
 namespace hw4::cpu {
 namespace {

@@ -1,11 +1,12 @@
-// The properties of attention in the references and in every CPU kernel.
+// The properties of attention and of the causal mask in the references and in every CPU kernel.
+#include "tests/support/causal.h"
 #include "tests/support/file_to_file.h"
 #include "tests/support/properties.h"
 
 #include "src/cpu/engine.h"
-#include "tests/support/backward_problem.h"
 #include "tests/support/compute_batches.h"
 #include "tests/support/cpu_subjects.h"
+#include "tests/support/problems.h"
 
 namespace hw4 {
 namespace {
@@ -15,6 +16,12 @@ INSTANTIATE_TEST_SUITE_P(CpuFixed, Properties, testing::ValuesIn(cpu_subjects(kF
 INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedProperties, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(CpuFixed16, Properties, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
 INSTANTIATE_TEST_SUITE_P(CpuFixed16, FixedProperties, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
+
+INSTANTIATE_TEST_SUITE_P(Cpu, Causal, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed, Causal, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedCausal, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed16, Causal, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(CpuFixed16, FixedCausal, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
 
 std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return cpu::make_engine(request); }
 

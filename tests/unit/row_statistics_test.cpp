@@ -8,8 +8,8 @@
 
 #include "src/problem/tensor.h"
 #include "tests/support/attention_case.h"
-#include "tests/support/causal_problem.h"
 #include "tests/support/digit_tiles.h"
+#include "tests/support/problems.h"
 #include "tests/support/subject.h"
 
 namespace hw4 {

@@ -2,25 +2,28 @@
 // this file is compiled with -mavx2 -mfma.
 #include "src/cpu/f32/attention_simd.h"
 #include "src/cpu/f32/backward_simd.h"
-#include "src/cpu/x86_intrinsics.h"
+#include "src/cpu/fixed/avx.h"
 
 namespace hw4::cpu {
+
+HW4_INLINE AvxFloats operator-(AvxFloats a) { return _mm256_xor_ps(a.x, _mm256_set1_ps(-0.0f)); }
+HW4_INLINE AvxFloats add_exponent(AvxFloats y, AvxFloats t) {
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_castps_si256(y.x), _mm256_slli_epi32(_mm256_castps_si256(t.x), 23)));
+}
+
 namespace {
 
-struct Avx2 {
+struct Avx2 : AvxFloats {
     static constexpr int kWidth = 8;
     static constexpr int kRowVectors = 3;
     static constexpr int kColumns = 4;
     static constexpr size_t kAlign = 32;
     using Quad = const float*; // a broadcast from memory costs no more than a load
 
-    __m256 x;
-
-    Avx2() = default;
-    HW4_INLINE Avx2(__m256 value) : x(value) {}
-    HW4_INLINE explicit Avx2(float value) : x(_mm256_set1_ps(value)) {}
-    static HW4_INLINE Avx2 load(const float* from) { return _mm256_load_ps(from); }
-    HW4_INLINE void store(float* to) const { _mm256_store_ps(to, x); }
+    using AvxFloats::AvxFloats;
+    HW4_INLINE Avx2(AvxFloats floats) : AvxFloats(floats) {}
+    static HW4_INLINE Avx2 load(const float* from) { return AvxFloats::load(from); }
     static HW4_INLINE Quad quad(const float* from) { return from; }
     static HW4_INLINE void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
         transpose4_words(from, from_stride, to, to_stride);
@@ -30,18 +33,6 @@ struct Avx2 {
         return _mm256_fmadd_ps(a.x, _mm256_broadcast_ss(b + kLane), c.x);
     }
 };
-
-HW4_INLINE Avx2 operator+(Avx2 a, Avx2 b) { return _mm256_add_ps(a.x, b.x); }
-HW4_INLINE Avx2 operator-(Avx2 a, Avx2 b) { return _mm256_sub_ps(a.x, b.x); }
-HW4_INLINE Avx2 operator*(Avx2 a, Avx2 b) { return _mm256_mul_ps(a.x, b.x); }
-HW4_INLINE Avx2 operator-(Avx2 a) { return _mm256_xor_ps(a.x, _mm256_set1_ps(-0.0f)); }
-HW4_INLINE Avx2 fused(Avx2 a, Avx2 b, Avx2 c) { return _mm256_fmadd_ps(a.x, b.x, c.x); }
-HW4_INLINE Avx2 larger(Avx2 a, Avx2 b) { return _mm256_max_ps(a.x, b.x); }
-HW4_INLINE bool any_above(Avx2 a, Avx2 b) { return _mm256_movemask_ps(_mm256_cmp_ps(a.x, b.x, _CMP_GT_OQ)) != 0; }
-HW4_INLINE Avx2 add_exponent(Avx2 y, Avx2 t) {
-    return _mm256_castsi256_ps(
-        _mm256_add_epi32(_mm256_castps_si256(y.x), _mm256_slli_epi32(_mm256_castps_si256(t.x), 23)));
-}
 
 bool supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
