@@ -1,4 +1,4 @@
-// The peak memory of this process.
+// Memory as Linux reports it.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,18 @@
 
 namespace hw4 {
 
-// The peak in bytes; 0 where the system does not report it. Not getrusage(), whose ru_maxrss starts with the parent's
-// value.
-inline size_t host_peak_bytes() {
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;) {
+// A line of /proc with a number of kibibytes, in bytes; `unknown` where there is no such line.
+inline size_t reported_bytes(const char* file, const char* line, size_t unknown) {
+    std::ifstream lines(file);
+    for (std::string word; lines >> word;) {
         size_t kibibytes = 0;
-        if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
+        if (word == line && lines >> kibibytes) return kibibytes * 1024;
     }
-    return 0;
+    return unknown;
 }
+
+// The peak memory of this process; 0 where the system does not report it. Not getrusage(), whose ru_maxrss starts with
+// the parent's value.
+inline size_t host_peak_bytes() { return reported_bytes("/proc/self/status", "VmHWM:", 0); }
 
 } // namespace hw4

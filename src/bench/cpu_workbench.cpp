@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/base/host_memory.h"
 #include "src/base/json.h"
 #include "src/base/parallel.h"
 #include "src/bench/kernel_subject.h"
@@ -84,16 +85,6 @@ private:
     std::unique_ptr<Crew> crew_ = std::make_unique<Crew>(); // for all runs
 };
 
-// The memory that the system could give without swapping; the largest number where it does not report it.
-size_t available_bytes() {
-    std::ifstream information("/proc/meminfo");
-    for (std::string word; information >> word;) {
-        size_t kibibytes = 0;
-        if (word == "MemAvailable:" && information >> kibibytes) return kibibytes * 1024;
-    }
-    return std::numeric_limits<size_t>::max();
-}
-
 // "AMD EPYC 9654", the system's name; on ARM numbers, "implementer 0x41 part 0xd0c"; empty where it reports none.
 std::string processor_name() {
     std::ifstream information("/proc/cpuinfo");
@@ -139,7 +130,10 @@ public:
         std::fill(flushed_.begin(), flushed_.end(), ++flushes_);
     }
 
-    size_t free_bytes() override { return available_bytes(); }
+    // What the system could give without swapping.
+    size_t free_bytes() override {
+        return reported_bytes("/proc/meminfo", "MemAvailable:", std::numeric_limits<size_t>::max());
+    }
 
     std::string machine_json() override {
         JsonFields fields;

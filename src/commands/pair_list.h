@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/file_descriptor.h"
+#include "src/commands/options.h"
 
 namespace hw4 {
 

@@ -152,9 +152,9 @@ TEST_F(BenchOnGpu, NaiveAttentionGivesAStepNearlyTheSameGradient) {
     } catch (const Unsupported& error) {
         GTEST_SKIP() << error.reason;
     }
-    const std::vector<float> expected = test::small_gradient(*step::make_cpu(2));
-    MeasuredMachine machine(step::make_gpu(), size_t{1} << 30, std::move(naive), test::small_settings().context);
-    test::expect_nearly(expected, test::small_gradient(machine));
+    const std::vector<float> expected = small_gradient(*step::make_cpu(2));
+    MeasuredMachine machine(step::make_gpu(), size_t{1} << 30, std::move(naive), small_settings().context);
+    expect_nearly(expected, small_gradient(machine));
 }
 
 TEST_F(BenchOnGpu, CublasComputesTheProductsOfAStepWhichKeepsItsBytes) {
@@ -178,12 +178,12 @@ TEST_F(BenchOnGpu, CublasComputesTheProductsOfAStepWhichKeepsItsBytes) {
     plain->linear(x, w, nullptr, products[0].c, b.rows(), b.inputs, b.outputs);
     plain->linear_back(dy, w, products[1].c, b.rows(), b.inputs, b.outputs);
     plain->linear_weights(dy, x, products[2].c, b.sequences, b.context, b.inputs, b.outputs);
-    test::expect_nearly(b.results(), by_cublas);
+    expect_nearly(b.results(), by_cublas);
 
     MeasuredMachine machine(step::make_gpu(), size_t{1} << 30);
     machine.compare(gpu_yardstick(machine.stream()));
     machine.begin_step(true);
-    EXPECT_EQ(test::small_gradient(machine), test::small_gradient(*plain));
+    EXPECT_EQ(small_gradient(machine), small_gradient(*plain));
 }
 
 TEST_F(BenchOnGpu, SumsAreThoseOfTheEmulation) { EXPECT_EQ(gpu_sums({1000, 0.01f}), cpu_sums({1000, 0.01f})); }

@@ -51,7 +51,7 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOnMixedRows) {
 TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
     for (int64_t dim = 1; dim <= 256; ++dim)
         for (const int64_t n : {40, 70}) // in turns: each for odd dims, and for multiples of 2, 4, 8, 16 and 32
-            if (test::soaks() || (n == 40) == (dim / 3 % 2 == 0))
+            if (soaks() || (n == 40) == (dim / 3 % 2 == 0))
                 expect_reference_bytes({1, n, dim}, CaseKind::uniform, static_cast<uint64_t>(dim));
 }
 

@@ -15,8 +15,6 @@
 namespace hw4::gpu {
 namespace {
 
-using hw4::test::Failure;
-
 class GpuCases : public ::testing::Test {
 protected:
     static std::string stored(Element element, const std::vector<float>& values) {
@@ -31,7 +29,7 @@ protected:
         Problem problem = test.problem;
         problem.element = element;
         const Bytes header = header_of(problem);
-        hw4::test::write_file(name + ".in", std::string(header.begin(), header.end()) + stored(element, test.qkv));
+        write_file(name + ".in", std::string(header.begin(), header.end()) + stored(element, test.qkv));
         names_.push_back({name + ".in", name + ".out"});
         expected_.push_back(stored(element, test.expected));
     }
@@ -54,7 +52,7 @@ protected:
 
     // Returns how each case ended; checks the output of every case that did not fail.
     std::vector<Failure> run(const EngineOptions& options, Timeline* timeline = nullptr) {
-        hw4::test::ListedCases cases(names_, interrupts_);
+        hw4::ListedCases cases(names_, interrupts_);
         const StagingLimits limits;
         const auto choose = [](const EngineRequest& request) {
             if (unsupported_reason(request.problem, "", *request.options.contract).empty())
@@ -64,7 +62,7 @@ protected:
         run_conveyor(cases, {options, limits, plan_for_any(limits), true, choose, timeline});
         for (size_t i = 0; i < cases.ends.size(); ++i)
             if (cases.ends[i] == Failure{}) {
-                EXPECT_TRUE(hw4::test::read_file(names_[i].output) == expected_[i]) << "case " << i;
+                EXPECT_TRUE(read_file(names_[i].output) == expected_[i]) << "case " << i;
             }
         return cases.ends;
     }
@@ -86,8 +84,8 @@ protected:
     }
 
     InterruptGuard interrupts_;
-    hw4::test::TemporaryFolder folder_;
-    std::vector<hw4::test::Names> names_;
+    TemporaryFolder folder_;
+    std::vector<hw4::Names> names_;
     std::vector<std::string> expected_;
 };
 
@@ -125,7 +123,7 @@ TEST_F(GpuCases, MayBeCutIntoSlices) {
     Timeline timeline;
     for (const Failure& end : run(options, &timeline)) EXPECT_EQ(end, Failure{});
     size_t copied_in = 0;
-    for (const auto& [input, output] : names_) copied_in += hw4::test::read_file(input).size() - 12;
+    for (const auto& [input, output] : names_) copied_in += read_file(input).size() - 12;
     EXPECT_EQ(summarise(timeline.spans())[Stage::copy_in].bytes, copied_in);
 }
 

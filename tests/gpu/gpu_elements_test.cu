@@ -19,9 +19,6 @@
 namespace hw4::gpu {
 namespace {
 
-using hw4::test::read_file;
-using hw4::test::write_file;
-
 class StoredElementOnGpu : public testing::TestWithParam<Element> {
 protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
@@ -83,7 +80,7 @@ protected:
 
     int compared_ = 0;
     InterruptGuard interrupts_;
-    hw4::test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
 };
 
 // A single row, in the smallest of slots; and chunks of two batches with a short last chunk.

@@ -1,9 +1,11 @@
-// The GPU engine from file to file.
+// The GPU engine from file to file, and the memory and copies that it uses.
 #include "src/gpu/engine.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/gpu/device/memory.h"
@@ -12,6 +14,7 @@
 #include "tests/support/attention_case.h"
 #include "tests/support/long_sequence.h"
 #include "tests/support/need_gpu.h"
+#include "tests/support/pitched_matrix.h"
 #include "tests/support/subject.h"
 #include "tests/support/temporary_folder.h"
 
@@ -20,13 +23,13 @@ namespace {
 
 std::string case_bytes(const AttentionCase& test) {
     const Bytes header = header_of(test.problem);
-    return hw4::test::bytes_of(header.data(), header.size()) + hw4::test::bytes_of(test.qkv.data(), test.qkv.size());
+    return hw4::bytes_of(header.data(), header.size()) + hw4::bytes_of(test.qkv.data(), test.qkv.size());
 }
 
 // Computes the case from file to file and compares with the reference's bytes.
-EngineFacts run_file(const hw4::test::TemporaryFolder& folder, const AttentionCase& test, const EngineOptions& options,
+EngineFacts run_file(const TemporaryFolder& folder, const AttentionCase& test, const EngineOptions& options,
                      const std::string& what = "") {
-    hw4::test::write_file(folder / "a.in", case_bytes(test));
+    write_file(folder / "a.in", case_bytes(test));
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
@@ -38,8 +41,7 @@ EngineFacts run_file(const hw4::test::TemporaryFolder& folder, const AttentionCa
     EXPECT_EQ(stages[Stage::copy_in].bytes, test.problem.input_bytes());
     EXPECT_EQ(stages[Stage::copy_out].bytes, test.problem.output_bytes());
     output.commit(false);
-    EXPECT_TRUE(hw4::test::read_file(folder / "a.out") ==
-                hw4::test::bytes_of(test.expected.data(), test.expected.size()))
+    EXPECT_TRUE(read_file(folder / "a.out") == hw4::bytes_of(test.expected.data(), test.expected.size()))
         << test.name << ", " << what;
     return report;
 }
@@ -59,7 +61,7 @@ EngineOptions options_of(const Contract& contract, const std::string& kernel, in
 // slot whose slices were computed in both streams.
 TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
     HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     for (const int64_t dim : {64, 37}) {
         for (const KernelInfo& kernel : kernel_list()) {
             if (kernel.under->compared != Compared::bytes) continue; // half precision has its own tests
@@ -76,7 +78,7 @@ TEST(GpuEngine, GivesTheReferenceBytesOfABatchInSlices) {
 // the least.
 TEST(GpuEngine, GivesTheReferenceBytesOfBackward) {
     HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     for (Problem problem : {Problem{11, 133, 64}, Problem{2, 700, 37}}) {
         problem.operation = &kBackward;
         const AttentionCase& test = reference_case(problem, CaseKind::spread, 9);
@@ -96,7 +98,7 @@ TEST(GpuEngine, GivesTheReferenceBytesOfBackward) {
 // batch.
 TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
     HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     struct Sizes {
         Problem problem;
         int64_t chunk_batches, queries_at_once;
@@ -111,7 +113,7 @@ TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
                 std::vector<float> expected(test.statistics.size());
                 logsumexps(*contract, test.problem, test.statistics.data(), test.problem.output_rows(),
                            expected.data());
-                hw4::test::write_file(folder / "a.in", case_bytes(test));
+                write_file(folder / "a.in", case_bytes(test));
                 InterruptGuard interrupts;
                 CaseReader input(folder / "a.in");
                 OutputFile output(folder / "a.out", interrupts);
@@ -119,11 +121,9 @@ TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
                 run_case({input, output, options, {}, always(make_engine), nullptr, &lse});
                 output.commit(false);
                 lse.commit(false);
-                EXPECT_TRUE(hw4::test::read_file(folder / "a.out") ==
-                            hw4::test::bytes_of(test.expected.data(), test.expected.size()))
+                EXPECT_TRUE(read_file(folder / "a.out") == hw4::bytes_of(test.expected.data(), test.expected.size()))
                     << test.name;
-                EXPECT_TRUE(hw4::test::read_file(folder / "a.lse") ==
-                            hw4::test::bytes_of(expected.data(), expected.size()))
+                EXPECT_TRUE(read_file(folder / "a.lse") == hw4::bytes_of(expected.data(), expected.size()))
                     << test.name;
             }
 }
@@ -131,7 +131,7 @@ TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
 // Small enough for compute-sanitizer (make gpu-check): five chunks through two slots, the last one short.
 TEST(GpuEngine, SanitizerRun) {
     HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     for (const Copies copies : {Copies::two_d, Copies::linear})
         for (const int64_t dim : {64, 37}) {
             const AttentionCase test({9, 133, dim}, CaseKind::uniform, 9);
@@ -156,7 +156,7 @@ size_t free_device_bytes() {
 // Another process may free GPU memory at any time, so each run is compared with the free memory before or after it.
 TEST(GpuEngine, MakesDoWithLittleMemory) {
     HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     Problem pairs{1, 5000, 8}; // P and dS take 42 MB where all of them are kept
     pairs.keys = 1000;
     pairs.operation = &kBackward;
@@ -180,17 +180,15 @@ TEST(GpuEngine, MakesDoWithLittleMemory) {
 
 TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
     HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     AttentionCase test({275, 128, 256}, CaseKind::uniform, 9);
     test.qkv[test.qkv.size() - 1] = HUGE_VALF;
-    hw4::test::write_file(folder / "a.in", case_bytes(test));
+    write_file(folder / "a.in", case_bytes(test));
     {
         InterruptGuard interrupts;
         CaseReader input(folder / "a.in");
         OutputFile output(folder / "a.out", interrupts);
-        const hw4::test::Failure failure = hw4::test::failure_of([&] {
-            run_case({input, output, {}, {}, always(make_engine)});
-        });
+        const Failure failure = failure_of([&] { run_case({input, output, {}, {}, always(make_engine)}); });
         EXPECT_EQ(failure.code, ExitCode::bad_data);
         EXPECT_NE(failure.message.find("batch 274, V, row 127, column 255"), std::string::npos) << failure.message;
     }
@@ -213,11 +211,66 @@ TEST(GpuEngine, SaysWhichShapesItCannotTake) {
 
 TEST(GpuEngine, RefusesAKernelOfAnotherContract) {
     HW4_SKIP_WITHOUT_GPU();
-    const hw4::test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     const AttentionCase& test = reference_case({1, 3, 4}, CaseKind::uniform, 9, kFixed);
-    const hw4::test::Failure failure =
-        hw4::test::failure_of([&] { run_file(folder, test, options_of(kFixed, "plain_rows", 4, 0)); });
-    EXPECT_EQ(failure, (hw4::test::Failure{ExitCode::usage, "kernel 'plain_rows' computes f32, not fixed"}));
+    const Failure failure = failure_of([&] { run_file(folder, test, options_of(kFixed, "plain_rows", 4, 0)); });
+    EXPECT_EQ(failure, (Failure{ExitCode::usage, "kernel 'plain_rows' computes f32, not fixed"}));
+}
+
+struct CountRelease {
+    void operator()(int* released) const noexcept { ++*released; }
+};
+
+TEST(OwnerTest, ReleasesExactlyOnceWhateverMoves) {
+    int released = 0;
+    {
+        Owner<int*, CountRelease> a(&released);
+        Owner<int*, CountRelease> b(std::move(a));
+        EXPECT_EQ(a.get(), nullptr);
+        Owner<int*, CountRelease> c;
+        c = std::move(b);
+        EXPECT_EQ(c.get(), &released);
+        EXPECT_EQ(released, 0);
+    }
+    EXPECT_EQ(released, 1);
+}
+
+TEST(CheckTest, TurnsErrorsIntoExitCodes) {
+    EXPECT_EQ(exit_code_of(cudaErrorMemoryAllocation), ExitCode::out_of_memory);
+    EXPECT_EQ(exit_code_of(cudaErrorNoDevice), ExitCode::no_gpu);
+    EXPECT_EQ(exit_code_of(cudaErrorNoKernelImageForDevice), ExitCode::no_gpu);
+    EXPECT_EQ(exit_code_of(cudaErrorIllegalAddress), ExitCode::internal);
+    EXPECT_NO_THROW(HW4_CUDA(cudaSuccess));
+    try {
+        HW4_CUDA(cudaErrorIllegalAddress);
+        FAIL() << "an error passed";
+    } catch (const Error& error) {
+        const std::string message = error.what();
+        EXPECT_NE(message.find("cudaErrorIllegalAddress"), std::string::npos) << message;
+        EXPECT_NE(message.find("gpu_memory_test.cu:"), std::string::npos) << message;
+    }
+}
+
+TEST(PitchedMatrixTest, CopiesRowsBothWays) {
+    HW4_SKIP_WITHOUT_GPU();
+    for (const Copies copies : {Copies::two_d, Copies::linear})
+        for (const size_t columns : {size_t{1}, size_t{7}, size_t{32}, size_t{33}, size_t{256}}) {
+            const size_t rows = 50;
+            const Stream stream = make_stream();
+            PitchedMatrix matrix(rows, columns, copies);
+            EXPECT_GE(matrix.stride(), columns);
+            std::vector<float> in(rows * columns);
+            std::vector<float> out(rows * columns);
+            const Pinned in_place = pin(in.data(), in.size() * sizeof(float));
+            std::iota(in.begin(), in.end(), 1.0f);
+            // Copies the later rows first.
+            matrix.copy_in(in.data() + 20 * columns, rows - 20, stream.get(), 20);
+            matrix.copy_in(in.data(), 20, stream.get());
+            matrix.copy_out(out.data(), 30, stream.get());
+            matrix.copy_out(out.data() + 30 * columns, rows - 30, stream.get(), 30);
+            HW4_CUDA(cudaStreamSynchronize(stream.get()));
+            EXPECT_EQ(in, out) << name_of(copies) << columns;
+        }
 }
 
 } // namespace

@@ -9,19 +9,15 @@
 namespace hw4 {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::gpu_subjects(kF32)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, Properties, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed16, Properties, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedProperties, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed16, FixedProperties, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties); // a build may have no kernel of the contract
-
-INSTANTIATE_TEST_SUITE_P(Gpu, Causal, testing::ValuesIn(gpu::gpu_subjects(kF32)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, Causal, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed16, Causal, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed, FixedCausal, testing::ValuesIn(gpu::gpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(GpuFixed16, FixedCausal, testing::ValuesIn(gpu::gpu_subjects(kFixed16)), name_of_instance);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedCausal); // a build may have no kernel of the contract
+INSTANTIATE_TEST_SUITE_P(Gpu, Properties, testing::ValuesIn(gpu::gpu_subjects(contracts_by_bytes())), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Gpu, Causal, testing::ValuesIn(gpu::gpu_subjects(contracts_by_bytes())), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Gpu, FixedProperties, testing::ValuesIn(gpu::gpu_subjects({&kFixed, &kFixed16})),
+                         name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Gpu, FixedCausal, testing::ValuesIn(gpu::gpu_subjects({&kFixed, &kFixed16})),
+                         name_of_instance);
+// A build may have no kernel of these contracts.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedProperties);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FixedCausal);
 
 // Any number of chunks, streams and pieces, and either way of copying rows.
 TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {
@@ -30,7 +26,7 @@ TEST(GpuRun, GivesTheSameBytesHoweverItIsCut) {
     for (const Contract* contract : contracts_by_bytes()) {
         const AttentionCase test({11, 70, 20}, CaseKind::spread, 4, *contract);
         if (!gpu::unsupported_reason(test.problem, "", *contract).empty()) continue;
-        const std::string expected = test::bytes_of(test.expected.data(), test.expected.size());
+        const std::string expected = bytes_of(test.expected.data(), test.expected.size());
         for (const int streams : {1, 3, 16})
             for (const int64_t chunk : {1, 4, 11})
                 for (const Copies copies : {Copies::two_d, Copies::linear})

@@ -32,20 +32,20 @@ protected:
 
     void expect_bytes_of_one(const Problem& problem, const Contract& contract, int count) {
         const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 3, contract);
-        test::write_file(folder_ / "a.in", test::file_of(problem, whole.qkv));
+        write_file(folder_ / "a.in", file_of(problem, whole.qkv));
         options_.engine.contract = &contract;
         run(count);
-        EXPECT_TRUE(test::read_file(folder_ / "a.out") == test::bytes_of(whole.expected.data(), whole.expected.size()))
+        EXPECT_TRUE(read_file(folder_ / "a.out") == bytes_of(whole.expected.data(), whole.expected.size()))
             << contract.name << " " << whole.name << " on " << count;
     }
 
     // Returns the ranks' devices, "" for a rank without work.
     std::vector<std::string> devices() {
-        const std::vector<std::string> list = test::json_values(test::read_file(folder_ / "a.json"), "device");
+        const std::vector<std::string> list = json_values(read_file(folder_ / "a.json"), "device");
         return {list.begin() + 1, list.end()}; // without the first entry, which is for the whole run
     }
 
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     InterruptGuard interrupts_;
     Options options_;
 };
@@ -53,7 +53,7 @@ protected:
 TEST_F(GpuRanks, GiveTheBytesOfOne) {
     HW4_SKIP_WITHOUT_GPU();
     for (const Contract* contract : contracts_by_bytes())
-        for (const Problem& problem : test::shared_problems())
+        for (const Problem& problem : shared_problems())
             if (why_not(*contract, problem).empty())
                 for (const int count : {2, 3}) expect_bytes_of_one(problem, *contract, count);
 }
@@ -80,7 +80,7 @@ TEST_F(GpuRanks, ShareTheGradientsOfAHead) {
 TEST_F(GpuRanks, DoNotCutTheGradientsOfHalfPrecision) {
     HW4_SKIP_WITHOUT_GPU();
     const AttentionCase& whole = reference_case(backward_of({1, 1, 1, 300, 300, 64}), CaseKind::uniform, 3);
-    test::write_file(folder_ / "a.in", test::file_of(whole.problem, whole.qkv));
+    write_file(folder_ / "a.in", file_of(whole.problem, whole.qkv));
     options_.engine.contract = &kBf16;
     run(3);
     const std::vector<std::string> all = devices();

@@ -90,13 +90,13 @@ TEST(LaunchOfAKernel, RefusesTensorsThatAreNotAligned) {
         Problem problem{1, 8, 64};
         problem.element = element;
         const Device device{90, 227 * 1024, 132};
-        return test::failure_of([&] {
+        return failure_of([&] {
             find_kernel(name)->launch(launch_of(problem, device, in, row, reinterpret_cast<void*>(8192), 64, nullptr),
                                       nullptr);
         });
     };
     const auto at = [](uintptr_t address) { return reinterpret_cast<const void*>(address); };
-    const test::Failure pointer = refusal("drawn_tiles", Element::float32, at(4100), 64);
+    const Failure pointer = refusal("drawn_tiles", Element::float32, at(4100), 64);
     EXPECT_EQ(pointer.code, ExitCode::usage);
     EXPECT_EQ(pointer.message, "kernel drawn_tiles: rows of Q have to begin at multiples of 16 bytes: pointer and "
                                "strides do not allow it");

@@ -88,7 +88,7 @@ constexpr int64_t kDims[] = {1, 8, 33, 64, 96, 100, 128, 200, 256}; // every row
 
 TEST_P(HalfKernel, IsWithinTheBound) {
     std::vector<int64_t> lengths = {1, 63, 65, 128, 193};
-    if (test::soaks()) lengths.insert(lengths.end(), {2, 64, 127, 129, 191, 192, 200});
+    if (soaks()) lengths.insert(lengths.end(), {2, 64, 127, 129, 191, 192, 200});
     for (const int64_t dim : kDims) {
         for (const int64_t n : lengths) expect_within_bound_of_each_mask({1, n, dim});
         if (is_backward()) continue; // float64 takes long
@@ -99,7 +99,7 @@ TEST_P(HalfKernel, IsWithinTheBound) {
 // The diagonal at every place of a tile, rows that see no key, keys that no row sees, and blocks of such keys.
 TEST_P(HalfKernel, IsWithinTheBoundWhereOneLengthIsLonger) {
     std::vector<int64_t> lengths = {1, 193};
-    if (test::soaks()) lengths.push_back(70);
+    if (soaks()) lengths.push_back(70);
     for (const int64_t dim : {33, 64, 128, 256})
         for (const int64_t n : lengths)
             for (const int64_t more : {1, 63, 65, 128, 300}) {
@@ -421,7 +421,7 @@ TEST_P(HalfForwardKernel, GivesTheSameBytesFromFileToFile) {
     options.kernel = GetParam().name;
     const std::vector<float> out = attend(test.problem, test.qkv);
     EXPECT_TRUE(HalfRows(test.problem, element(), test.qkv).hold(out));
-    const std::string expected = hw4::test::bytes_of(out.data(), out.size());
+    const std::string expected = hw4::bytes_of(out.data(), out.size());
     for (const int streams : {1, 3})
         for (const int64_t chunk : {1, 4, 11})
             for (const Copies copies : {Copies::two_d, Copies::linear}) {

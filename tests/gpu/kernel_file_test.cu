@@ -83,9 +83,9 @@ TEST(KernelOfFile, IsMeasuredByHw4Bench) {
 TEST(KernelOfFile, HasANameOfItsOwn) {
     Hw4Kernel file = example();
     file.name = "drawn_tiles";
-    EXPECT_EQ(test::failure_of([&] { (void)kernel_of_file(file); }),
-              (test::Failure{ExitCode::usage, "the kernel file's kernel is named 'drawn_tiles', as one of "
-                                              "--list-kernels; need a name of its own"}));
+    EXPECT_EQ(failure_of([&] { (void)kernel_of_file(file); }),
+              (Failure{ExitCode::usage, "the kernel file's kernel is named 'drawn_tiles', as one of "
+                                        "--list-kernels; need a name of its own"}));
 }
 
 TEST(KernelOfFile, IsAskedForItsScratchMemory) {
@@ -126,7 +126,7 @@ TEST(KernelOfFile, IsTold) {
 TEST(KernelOfFile, ALaunchThatFailsIsNamed) {
     Hw4Kernel file = example();
     file.launch = [](const Hw4Launch*) -> int { return cudaErrorInvalidConfiguration; };
-    const test::Failure failure = test::failure_of([&] {
+    const Failure failure = failure_of([&] {
         kernel_of_file(file).launch(launch_of({1, 1, 1}, kH200, nullptr, 1, nullptr, 1, nullptr), nullptr);
     });
     EXPECT_EQ(failure.code, ExitCode::internal);

@@ -19,8 +19,6 @@
 namespace hw4::gpu {
 namespace {
 
-using hw4::test::compute_expected;
-
 // The magnitude of K, key by key.
 enum class Keys { alike, rising_late, first_tile_large, first_tile_low };
 

@@ -126,14 +126,14 @@ TEST(StepOnGpu, GradientsOfWeightsAreWaitedFor) {
 // Returns the parameters, and the losses and norms in `said`.
 Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, std::vector<double>& said,
                int64_t steps = 5) {
-    test::TemporaryFolder folder;
-    test::write_file(folder / "t", test::small_text());
+    TemporaryFolder folder;
+    write_file(folder / "t", small_text());
     const TokenFile text(folder / "t", 16, settings);
     Trainer trainer(machine, settings, micro_batch);
-    test::draw_all(machine, trainer, settings.seed);
+    draw_all(machine, trainer, settings.seed);
     for (int64_t t = 1; t <= steps; ++t) {
         const auto batch = [&](int64_t first, int64_t count) { return text.sequences(settings, t - 1, first, count); };
-        const StepResult result = test::take_step(trainer, t, batch, settings.batch);
+        const StepResult result = take_step(trainer, t, batch, settings.batch);
         said.insert(said.end(), {result.loss, result.norm});
     }
     Floats parameters(trainer.parameters().floats);
@@ -142,7 +142,7 @@ Floats trained(Machine& machine, Configuration settings, int64_t micro_batch, st
 }
 
 Configuration tiny_settings() {
-    Configuration tiny = test::small_settings();
+    Configuration tiny = small_settings();
     tiny.model = {64, 256, 2, 4, 256};
     tiny.batch = 4;
     tiny.context = 64;
@@ -151,7 +151,7 @@ Configuration tiny_settings() {
 
 TEST(StepOnGpu, TrainsToTheParametersOfTheCpu) {
     HW4_SKIP_WITHOUT_GPU();
-    for (const Configuration& settings : {test::small_settings(), tiny_settings()}) {
+    for (const Configuration& settings : {small_settings(), tiny_settings()}) {
         std::vector<double> said;
         const Floats expected = trained(*make_cpu(0), settings, 8, said);
         for (const int64_t micro_batch : {1, 8}) {
@@ -226,7 +226,7 @@ TEST(StepOnGpuUnderBf16, AttentionIsNearTheCpus) {
 
 TEST(StepOnGpuUnderBf16, TrainsNearTheCpuAndTheSameOnEveryRun) {
     HW4_SKIP_WITHOUT_CUBLASLT();
-    for (Configuration settings : {test::small_settings(), tiny_settings()}) {
+    for (Configuration settings : {small_settings(), tiny_settings()}) {
         settings.contract = &kBf16;
         std::vector<double> expected;
         trained(*make_cpu(0, kBf16), settings, 8, expected, 10);

@@ -123,14 +123,14 @@ protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
 
     std::string output(const std::string& file, const MakeEngine& engine, const EngineOptions& options) {
-        const hw4::test::TemporaryFolder folder;
-        hw4::test::write_file(folder / "a.in", file);
+        const TemporaryFolder folder;
+        write_file(folder / "a.in", file);
         InterruptGuard interrupts;
         CaseReader input(folder / "a.in");
         OutputFile out(folder / "a.out", interrupts);
         run_case({input, out, options, {}, always(engine)});
         out.commit(false);
-        return hw4::test::read_file(folder / "a.out");
+        return read_file(folder / "a.out");
     }
 };
 
@@ -145,8 +145,8 @@ TEST_F(FilesOnGpu, WithLengthsAndTwoNumbersOfColumns) {
                          numbers.data());
         const Bytes header = header_of(problem);
         std::string file(header.begin(), header.end());
-        if (by_lengths) file += hw4::test::bytes_of(lengths.data(), lengths.size());
-        file += hw4::test::bytes_of(numbers.data(), numbers.size());
+        if (by_lengths) file += hw4::bytes_of(lengths.data(), lengths.size());
+        file += hw4::bytes_of(numbers.data(), numbers.size());
         const std::string wanted = output(file, cpu::make_engine, {});
         for (const Copies copies : {Copies::two_d, Copies::linear})
             for (const int64_t batches : {0, 1, 2}) {

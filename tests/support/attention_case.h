@@ -75,15 +75,15 @@ private:
         const auto take_batches = [&] {
             for (int64_t batch = next++; batch < problem.batches; batch = next++) {
                 const auto at = static_cast<size_t>(batch);
-                test::compute_expected(*contract, problem.of_batches(1), qkv.data() + at * problem.batch_input_floats(),
-                                       expected.data() + at * problem.batch_output_floats(),
-                                       statistics.data() + batch * problem.heads * problem.queries);
+                hw4::compute_expected(*contract, problem.of_batches(1), qkv.data() + at * problem.batch_input_floats(),
+                                      expected.data() + at * problem.batch_output_floats(),
+                                      statistics.data() + batch * problem.heads * problem.queries);
             }
         };
         constexpr double kWorthThreads = 1e8;
         const double products = static_cast<double>(problem.units()) * static_cast<double>(problem.queries) *
                                 static_cast<double>(problem.keys) * static_cast<double>(problem.dim);
-        const int64_t threads = std::min<int64_t>(test::reference_threads(), problem.batches);
+        const int64_t threads = std::min<int64_t>(reference_threads(), problem.batches);
         std::vector<std::thread> others;
         for (int64_t i = 1; products > kWorthThreads && i < threads; ++i) others.emplace_back(take_batches);
         take_batches();
@@ -157,7 +157,7 @@ inline std::vector<Problem> corner_problems() {
 
 // Ordinary rows and some that have an origin, or rows that have another M, by turns; all of them with HW4_SOAK.
 inline std::vector<CaseKind> some_of_four(size_t turn) {
-    if (test::soaks()) return {CaseKind::uniform, CaseKind::brink, CaseKind::spread, CaseKind::huge};
+    if (soaks()) return {CaseKind::uniform, CaseKind::brink, CaseKind::spread, CaseKind::huge};
     if (turn % 2 == 0) return {CaseKind::uniform, CaseKind::brink};
     return {CaseKind::spread, CaseKind::huge};
 }
@@ -178,7 +178,7 @@ inline std::vector<CornerCase> corner_cases() {
         for (size_t kind = 0; kind < std::size(kAllKinds); ++kind) {
             const Problem& problem = corners[corner];
             const int64_t products = problem.batches * problem.queries * problem.keys * problem.dim;
-            const size_t each = test::soaks() ? 1 : products > kLargest ? 8 : products > kLarge ? 4 : 1;
+            const size_t each = soaks() ? 1 : products > kLargest ? 8 : products > kLarge ? 4 : 1;
             if ((corner + kind) % each == 0) list.push_back({problem, kAllKinds[kind]});
         }
     return list;

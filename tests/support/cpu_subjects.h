@@ -42,10 +42,12 @@ inline Subject cpu_subject(const cpu::Kernel& kernel) {
     return {kernel.name, kernel.under, why_not, attend};
 }
 
-inline std::vector<Subject> cpu_subjects(const Contract& contract) {
-    std::vector<Subject> list = {reference_subject(contract)};
-    for (const cpu::Kernel& kernel : cpu::kernels())
-        if (kernel.does == &kForward && kernel.under == &contract) list.push_back(cpu_subject(kernel));
+inline std::vector<Subject> cpu_subjects(const std::vector<const Contract*>& contracts) {
+    std::vector<Subject> list;
+    for (const Contract* contract : contracts) {
+        list.push_back(reference_subject(*contract));
+        for (const cpu::Kernel& kernel : cpu_kernels_of(kForward, contract)) list.push_back(cpu_subject(kernel));
+    }
     return list;
 }
 

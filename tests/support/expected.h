@@ -5,10 +5,10 @@
 
 #include "src/contracts/contract.h"
 
-namespace hw4::test {
+namespace hw4 {
 
 // Like compute_by_reference(), in one thread.
 void compute_expected(const Contract& contract, const Problem& problem, const float* in, float* out,
                       RowStatistics* statistics);
 
-} // namespace hw4::test
+} // namespace hw4

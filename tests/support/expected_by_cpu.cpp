@@ -2,7 +2,7 @@
 #include "tests/support/compute_batches.h"
 #include "tests/support/expected.h"
 
-namespace hw4::test {
+namespace hw4 {
 
 void compute_expected(const Contract& contract, const Problem& problem, const float* in, float* out,
                       RowStatistics* statistics) {
@@ -14,4 +14,4 @@ void compute_expected(const Contract& contract, const Problem& problem, const fl
                          problem.operation == &kForward ? statistics : nullptr);
 }
 
-} // namespace hw4::test
+} // namespace hw4

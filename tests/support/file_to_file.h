@@ -13,16 +13,15 @@ namespace hw4 {
 // The output's bytes of a case that passes through the pipeline.
 inline std::string from_file_to_file(const AttentionCase& test, const EngineOptions& options,
                                      const StagingLimits& limits, const MakeEngine& make_engine) {
-    const test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     const Bytes header = header_of(test.problem);
-    test::write_file(folder / "a.in",
-                     test::bytes_of(header.data(), header.size()) + test::bytes_of(test.qkv.data(), test.qkv.size()));
+    write_file(folder / "a.in", bytes_of(header.data(), header.size()) + bytes_of(test.qkv.data(), test.qkv.size()));
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
     run_case({input, output, options, limits, always(make_engine)});
     output.commit(false);
-    return test::read_file(folder / "a.out");
+    return read_file(folder / "a.out");
 }
 
 } // namespace hw4

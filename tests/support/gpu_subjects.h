@@ -22,9 +22,10 @@ inline Subject gpu_subject(const Kernel& kernel) {
     return {kernel.name, kernel.under, why_not, attend};
 }
 
-inline std::vector<Subject> gpu_subjects(const Contract& contract) {
+inline std::vector<Subject> gpu_subjects(const std::vector<const Contract*>& contracts) {
     std::vector<Subject> list;
-    for (const Kernel& kernel : kernels_of(contract)) list.push_back(gpu_subject(kernel));
+    for (const Contract* contract : contracts)
+        for (const Kernel& kernel : kernels_of(*contract)) list.push_back(gpu_subject(kernel));
     return list;
 }
 

@@ -109,7 +109,7 @@ public:
         known_.resize(static_cast<size_t>((rows + step - 1) / step));
         std::atomic<int64_t> next{0};
         std::atomic<int64_t> wrong{-1};
-        on_threads(static_cast<int>(std::clamp<int64_t>(rows / step / 8, 1, test::reference_threads())), [&] {
+        on_threads(static_cast<int>(std::clamp<int64_t>(rows / step / 8, 1, reference_threads())), [&] {
             for (int64_t i = 0; (i = next.fetch_add(1)) * step < rows;) {
                 HalfRow& wanted = known_[static_cast<size_t>(i)];
                 if (wanted.exact.empty()) wanted = row(i * step);

@@ -12,7 +12,7 @@
 #include "src/run/conveyor.h"
 #include "tests/support/temporary_folder.h"
 
-namespace hw4::test {
+namespace hw4 {
 
 struct Names {
     std::string input;
@@ -72,4 +72,4 @@ private:
     size_t next_ = 0;
 };
 
-} // namespace hw4::test
+} // namespace hw4

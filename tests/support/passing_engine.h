@@ -14,7 +14,7 @@
 #include "src/base/error.h"
 #include "src/run/engine.h"
 
-namespace hw4::test {
+namespace hw4 {
 
 // Faults that a test injects into an engine, by the number of the call; -1: none.
 struct Faults {
@@ -184,4 +184,4 @@ private:
     std::atomic<int> begins_{0}, copies_{0}, waits_{0}, computes_{0}, fetches_{0};
 };
 
-} // namespace hw4::test
+} // namespace hw4

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-namespace hw4::test {
+namespace hw4 {
 
 // HW4_SOAK=1 (make soak) runs all cases. make test runs some of the cases that repeat each other.
 // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets the environment
@@ -18,4 +18,4 @@ inline int reference_threads() {
     return std::max(1, text != nullptr ? std::atoi(text) : static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-} // namespace hw4::test
+} // namespace hw4

@@ -10,7 +10,7 @@
 #include "tests/support/attention_case.h"
 #include "tests/support/temporary_folder.h"
 
-namespace hw4::test {
+namespace hw4 {
 
 inline std::vector<Problem> shared_problems() {
     std::vector<Problem> list;
@@ -46,4 +46,4 @@ inline std::vector<std::string> json_values(const std::string& text, const std::
     return values;
 }
 
-} // namespace hw4::test
+} // namespace hw4

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-namespace hw4::test {
+namespace hw4 {
 
 constexpr std::chrono::seconds kPatience{10};
 
@@ -43,4 +43,4 @@ bool soon(const Condition& condition) {
 
 inline bool other_threads_sleep_soon() { return soon(other_threads_sleep); }
 
-} // namespace hw4::test
+} // namespace hw4

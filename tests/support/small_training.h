@@ -10,7 +10,7 @@
 #include "src/step/weights.h"
 #include "tests/support/temporary_folder.h"
 
-namespace hw4::test {
+namespace hw4 {
 
 inline step::Configuration small_settings() {
     step::Configuration settings;
@@ -87,4 +87,4 @@ inline void expect_nearly(const std::vector<float>& expected, const std::vector<
     EXPECT_LT(difference, 2e-6 * largest);
 }
 
-} // namespace hw4::test
+} // namespace hw4

@@ -26,7 +26,7 @@
 
 #include "src/base/error.h"
 
-namespace hw4::test {
+namespace hw4 {
 
 class TemporaryFolder {
 public:
@@ -149,4 +149,4 @@ Failure failure_of(Action&& action) {
     return {};
 }
 
-} // namespace hw4::test
+} // namespace hw4

@@ -7,8 +7,6 @@
 namespace hw4::bench {
 namespace {
 
-using test::Failure;
-using test::failure_of;
 using Words = std::vector<std::string>;
 
 template <class Parse>

@@ -11,10 +11,10 @@ namespace {
 constexpr size_t kPlenty = size_t{1} << 30;
 
 TEST(BenchStep, NaiveAttentionGivesNearlyTheSameGradient) {
-    const std::vector<float> expected = test::small_gradient(*step::make_cpu(2));
+    const std::vector<float> expected = small_gradient(*step::make_cpu(2));
     for (const int threads : {1, 3}) {
-        MeasuredMachine machine(step::make_cpu(2), kPlenty, cpu_naive(threads), test::small_settings().context);
-        test::expect_nearly(expected, test::small_gradient(machine));
+        MeasuredMachine machine(step::make_cpu(2), kPlenty, cpu_naive(threads), small_settings().context);
+        expect_nearly(expected, small_gradient(machine));
     }
 }
 
@@ -35,16 +35,16 @@ public:
 
 TEST(BenchStep, OperationsAreListedAndTheStepKeepsItsBytes) {
     MeasuredMachine machine(step::make_cpu(2), kPlenty);
-    const std::vector<float> expected = test::small_gradient(*step::make_cpu(2));
+    const std::vector<float> expected = small_gradient(*step::make_cpu(2));
     machine.compare(std::make_unique<Spoiler>());
     machine.begin_step(true);
-    EXPECT_EQ(test::small_gradient(machine), expected);
+    EXPECT_EQ(small_gradient(machine), expected);
     machine.end_step();
     const step::Owned<float> to = machine.floats(step::kSegment);
     const step::Owned<float> from = machine.floats(step::kSegment);
     std::fill_n(from.get(), step::kSegment, 1.0f);
     const std::vector<MeasuredOperation> all = machine.compared(to.get(), from.get(), step::kSegment);
-    const std::string table = operations_table(all, test::small_settings().model);
+    const std::string table = operations_table(all, small_settings().model);
     // 12 wide, 20 hidden, 2 layers, 11 words; a micro-batch of 4 sequences of 7 tokens, and one of 1.
     for (const char* row :
          {" qkv linear              28 x 36 x 12      2 ", "head linear_back               7 x 12 x 11      1 ",

@@ -12,13 +12,6 @@
 namespace hw4 {
 namespace {
 
-using test::counting_case;
-using test::Failure;
-using test::failure_of;
-using test::gzipped;
-using test::header_bytes;
-using test::write_file;
-
 // All data of the file, read `step` batches at a time.
 std::vector<float> read_all(const std::string& path, int64_t step = 1) {
     CaseReader reader(path);
@@ -64,7 +57,7 @@ protected:
 
     static Failure bad(const std::string& message) { return {ExitCode::bad_data, message}; }
 
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     std::string path_ = folder_ / "a.in";
 };
 
@@ -91,7 +84,7 @@ TEST_F(CaseFile, TheExactSizeDecidesWhatAPlainFileIs) {
     constexpr int32_t kLikeZip = 0x04034b50;  // PK 03 04
     for (const int32_t batches : {kLikeGzip, kLikeZip}) {
         const int64_t last = int64_t{3} * batches - 1;
-        if (!test::write_sparse_case(path_, {batches, 1, 1}, {{static_cast<uint64_t>(last), 5.0f}}))
+        if (!write_sparse_case(path_, {batches, 1, 1}, {{static_cast<uint64_t>(last), 5.0f}}))
             GTEST_SKIP() << with_errno("no large file, even of holes");
         float found = NAN;
         const auto read_last = [&] {
@@ -212,7 +205,7 @@ TEST_F(CaseFile, FindsRowsBeyond32Bits) {
     for (const uint64_t place : {uint64_t{1} << 29, uint64_t{1} << 30, uint64_t{1} << 31, uint64_t{1} << 32,
                                  uint64_t{1} << 33, uint64_t{9} << 30})
         marks.emplace_back(place - 1, static_cast<float>(marks.size() + 1));
-    if (!test::write_sparse_case(path_, problem, marks)) GTEST_SKIP() << with_errno("no file of 36 GiB, even of holes");
+    if (!write_sparse_case(path_, problem, marks)) GTEST_SKIP() << with_errno("no file of 36 GiB, even of holes");
     CaseReader reader(path_);
     for (const auto& [row, value] : marks) {
         float found[2] = {NAN, NAN};

@@ -11,9 +11,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-
 constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
 
 // B 3, 4 and 2 heads, N_q 5, N_k 7, d 6.

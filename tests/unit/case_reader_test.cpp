@@ -21,7 +21,7 @@ void read(const std::string& bytes, const std::string& what) {
 std::string file_of(const Header& header, size_t bytes, int byte = -1) {
     std::string data(bytes, static_cast<char>(byte));
     for (size_t i = 0; i < bytes && byte < 0; ++i) data[i] = static_cast<char>(i * 37 % 64);
-    return test::bytes_of(header.data(), header.size()) + data;
+    return bytes_of(header.data(), header.size()) + data;
 }
 
 Header long_header(const std::vector<std::pair<size_t, int32_t>>& changes = {}) {
@@ -39,12 +39,12 @@ Header with_lengths(int32_t first, int32_t second) {
 std::string npy(const std::string& element, const std::string& order, const std::string& shape) {
     const std::string words = "{'descr': " + element + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
     const auto size = static_cast<uint16_t>(words.size());
-    return std::string("\x93NUMPY\1\0", 8) + test::bytes_of(&size, 1) + words;
+    return std::string("\x93NUMPY\1\0", 8) + bytes_of(&size, 1) + words;
 }
 
 std::string reversed(Header header) {
     for (int32_t& field : header) field = static_cast<int32_t>(__builtin_bswap32(static_cast<uint32_t>(field)));
-    return test::bytes_of(header.data(), header.size());
+    return bytes_of(header.data(), header.size());
 }
 
 std::vector<std::string> good_files() {
@@ -64,8 +64,8 @@ std::vector<std::string> good_files() {
 // At every byte; the gzip streams hold these files whole, cut or in two members.
 TEST(CaseReaderTakes, AnyCutAndAnySpoiltByte) {
     for (const std::string& good : good_files()) {
-        const std::string about = test::bytes_of(good.data(), 16) + ", " + std::to_string(good.size()) + " bytes, ";
-        for (const std::string& form : {good, test::gzipped(good)}) {
+        const std::string about = bytes_of(good.data(), 16) + ", " + std::to_string(good.size()) + " bytes, ";
+        for (const std::string& form : {good, gzipped(good)}) {
             read(form + "x", about + "goes on");
             read(form + std::string(20, '\0'), about + "zeros follow");
             read(form + "\x1f", about + "a mark follows");
@@ -78,12 +78,11 @@ TEST(CaseReaderTakes, AnyCutAndAnySpoiltByte) {
                 }
             }
         }
-        read(test::gzipped(good.substr(0, good.size() - 1)), about + "cut, in gzip");
-        read(test::gzipped(good + "x"), about + "goes on, in gzip");
-        read(test::gzipped("") + test::gzipped(good.substr(0, good.size() / 2)) +
-                 test::gzipped(good.substr(good.size() / 2)),
+        read(gzipped(good.substr(0, good.size() - 1)), about + "cut, in gzip");
+        read(gzipped(good + "x"), about + "goes on, in gzip");
+        read(gzipped("") + gzipped(good.substr(0, good.size() / 2)) + gzipped(good.substr(good.size() / 2)),
              about + "members");
-        read(test::gzipped(test::gzipped(good)), about + "gzip in gzip");
+        read(gzipped(gzipped(good)), about + "gzip in gzip");
     }
 }
 
@@ -96,8 +95,7 @@ TEST(CaseReaderTakes, AnyValues) {
     for (const float x : {1.0f, 1.0000001f}) // the largest score and value that f32 takes, or one beyond
         for (const std::vector<float>& values :
              {std::vector<float>{0x1p63f, 0x1p63f * x, 1}, {0, 0, 0, 0, 0x1p51f * x, -0x1p51f}})
-            read(file_of({1, static_cast<int32_t>(values.size() / 3), 1}, 0) +
-                     test::bytes_of(values.data(), values.size()),
+            read(file_of({1, static_cast<int32_t>(values.size() / 3), 1}, 0) + bytes_of(values.data(), values.size()),
                  "at the limit");
 }
 
@@ -129,7 +127,7 @@ TEST(CaseReaderTakes, AnyHeader) {
     for (const Header& header : headers)
         for (const size_t more : {0, 12, 160}) {
             read(file_of(header, more), "header " + testing::PrintToString(header));
-            read(test::gzipped(file_of(header, more)), "in gzip, header " + testing::PrintToString(header));
+            read(gzipped(file_of(header, more)), "in gzip, header " + testing::PrintToString(header));
         }
     for (const Header& header : {Header{1, 2, 3}, Header{2, 128, 64}, long_header()})
         for (const size_t more : {0, 72, 80}) read(reversed(header) + std::string(more, '\0'), "big-endian");
@@ -144,15 +142,15 @@ TEST(CaseReaderTakes, OtherFormats) {
           npy("'<f4'", "False", "(" + std::string(1000, '\n') + ")"), npy("'<f4'", "False", "(2, 3, 3, 2"),
           npy("'<f4'", "False", "(2, 3, 3, 2), 'shape': (1, 3, 6, 2)") + data}) {
         read(file, file.substr(0, 80));
-        read(test::gzipped(file), file.substr(0, 80));
+        read(gzipped(file), file.substr(0, 80));
     }
-    read(test::gzipped(""), "gzip of nothing");
-    read(test::gzipped(file_of({1, 1, 1}, 1 << 20, 0)), "a small file of much data");
+    read(gzipped(""), "gzip of nothing");
+    read(gzipped(file_of({1, 1, 1}, 1 << 20, 0)), "a small file of much data");
     // A gzip head with fields that compressors rarely write: extra bytes, a name, a comment, a checksum of these.
     std::string head("\x1f\x8b\x08\x1e\0\0\0\0\0\0\3\0abcname\0comment\0", 28);
     const auto sum =
         static_cast<uint16_t>(::crc32(0, reinterpret_cast<const Bytef*>(head.data()), static_cast<uInt>(head.size())));
-    read(head + test::bytes_of(&sum, 1) + test::gzipped(file_of({1, 1, 1}, 12)).substr(10), "gzip with all fields");
+    read(head + bytes_of(&sum, 1) + gzipped(file_of({1, 1, 1}, 12)).substr(10), "gzip with all fields");
 }
 
 } // namespace

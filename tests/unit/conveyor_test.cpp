@@ -16,15 +16,6 @@
 namespace hw4 {
 namespace {
 
-using test::Cut;
-using test::Failure;
-using test::failure_of;
-using test::Faults;
-using test::Leaves;
-using test::ListedCases;
-using test::read_file;
-using test::write_file;
-
 constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
 
 class ConveyorRun : public ::testing::Test {
@@ -32,14 +23,14 @@ protected:
     static ChooseEngine passing(const Cut& cut, const Faults& faults = {}, Leaves leaves = Leaves::by_turns) {
         return [=](const EngineRequest&) {
             return EngineMaker{"passing", [=](const EngineRequest& request) {
-                                   return std::make_unique<test::PassingEngine>(request, cut, faults, leaves);
+                                   return std::make_unique<PassingEngine>(request, cut, faults, leaves);
                                }};
         };
     }
 
     // Adds a case of this shape; its data continues to count from the case before.
     size_t add(int32_t batches, int32_t tokens, int32_t dim) {
-        std::string bytes = test::counting_case(batches, tokens, dim);
+        std::string bytes = counting_case(batches, tokens, dim);
         const auto first = static_cast<float>(1000 * wanted_.size());
         std::memcpy(bytes.data() + 12, &first, sizeof first);
         return add(bytes);
@@ -93,8 +84,8 @@ protected:
 
     const std::map<size_t, Failure> none_{};
     InterruptGuard interrupts_;
-    test::TemporaryFolder folder_;
-    std::vector<test::Names> names_;
+    TemporaryFolder folder_;
+    std::vector<Names> names_;
     std::vector<std::string> wanted_;
 };
 
@@ -234,7 +225,7 @@ TEST_F(ConveyorRun, ABrokenEngineDoesNotWaitForTheNextCase) {
     faults.compute = 0;
     ListedCases cases(names_, interrupts_);
     cases.may_open = [&](int number) {
-        EXPECT_TRUE(number == 0 || test::soon([&] { return cases.given_up.load(); }));
+        EXPECT_TRUE(number == 0 || soon([&] { return cases.given_up.load(); }));
         return number == 0;
     };
     EXPECT_EQ(failure_of([&] { run(cases, passing({2, 3}, faults)); }), (Failure{ExitCode::internal, "compute"}));
@@ -255,7 +246,7 @@ TEST(FirstFailure, IsKeptThoughItsStopMakesOthersFail) {
 TEST_F(ConveyorRun, ACaseIsSettledBeforeTheNextIsThere) {
     add_several();
     ListedCases cases(names_, interrupts_);
-    cases.may_open = [&](int number) { return test::soon([&] { return cases.over == number; }); };
+    cases.may_open = [&](int number) { return soon([&] { return cases.over == number; }); };
     run(cases, passing({2, 3}));
     EXPECT_EQ(failures_in(cases), none_);
 }
@@ -271,7 +262,7 @@ TEST_F(ConveyorRun, TheNextCaseIsReadWhileThisOneIsComputed) {
     ASSERT_EQ(::write(other_end.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     Faults watch;
     watch.before_compute = [&] {
-        EXPECT_TRUE(test::soon([&] {
+        EXPECT_TRUE(soon([&] {
             int unread = -1;
             return !other_end.valid() || (::ioctl(other_end.get(), FIONREAD, &unread) == 0 && unread == 0);
         }));

@@ -370,9 +370,8 @@ TEST(CpuEngine, BeginsAnotherCaseAfterOneThatNoKernelTakes) {
     const std::unique_ptr<Engine> engine = make_engine(request);
     Problem backward{1, 4, 8};
     backward.operation = &kBackward;
-    EXPECT_EQ(hw4::test::failure_of([&] { engine->begin("backward.in", backward, [] {}); }),
-              (hw4::test::Failure{ExitCode::bad_data,
-                                  "backward.in: no CPU kernel computes backward under fixed for this case"}));
+    EXPECT_EQ(failure_of([&] { engine->begin("backward.in", backward, [] {}); }),
+              (Failure{ExitCode::bad_data, "backward.in: no CPU kernel computes backward under fixed for this case"}));
     engine->begin("b.in", {3, 5, 8}, [] {});
     EXPECT_EQ(engine->facts().chunk_batches, 3);
 }

@@ -13,7 +13,6 @@
 namespace hw4::step {
 namespace {
 
-using test::small_settings;
 using Kind = SyncWay::Kind;
 
 constexpr int64_t kSteps = 3;
@@ -42,7 +41,7 @@ struct Trained {
 
 template <class Step>
 Trained trained(Machine& machine, Trainer& trainer, const Step& step) {
-    test::draw_all(machine, trainer, 1);
+    draw_all(machine, trainer, 1);
     Trained result;
     for (int64_t t = 1; t <= kSteps; ++t) {
         const StepResult of_step = step(t, batch_of(t));
@@ -59,7 +58,7 @@ Trained by_one() {
     const auto machine = make_reference();
     Trainer trainer(*machine, small_settings(), 8);
     return trained(*machine, trainer, [&](int64_t t, const Trainer::Batch& batch) {
-        return test::take_step(trainer, t, batch, small_settings().batch);
+        return take_step(trainer, t, batch, small_settings().batch);
     });
 }
 
@@ -204,7 +203,7 @@ TEST(DataParallel, FailsOnAllRanks) {
             const auto machine = make_reference();
             Trainer trainer(*machine, small_settings(), micro_batch_for(0, 5, ranks));
             DataParallel together(trainer, small_settings(), ranks, {kind, 0}, false);
-            test::draw_all(*machine, trainer, 1);
+            draw_all(*machine, trainer, 1);
             const std::vector<float> before(trainer.weights(), trainer.weights() + trainer.parameters().floats);
             try {
                 together.step(1, [&](int64_t first, int64_t count) {

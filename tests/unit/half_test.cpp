@@ -16,9 +16,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-
 std::vector<float> rounded(Element element, std::vector<float> values) {
     round_all(element, values.data(), values.size(), values.data());
     return values;

@@ -7,7 +7,6 @@
 namespace hw4 {
 namespace {
 
-using test::write_file;
 using ::testing::ExitedWithCode;
 using ::testing::KilledBySignal;
 
@@ -47,7 +46,7 @@ protected:
 
     bool there(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
 
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
 };
 
 // A process that does the work under a guard and then sends itself the signal exits with this code.

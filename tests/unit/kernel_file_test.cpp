@@ -11,9 +11,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-
 // A kernel file in C, as hw4_kernel.h is C; no test here launches it.
 class KernelFile : public testing::Test {
 protected:
@@ -29,7 +26,7 @@ protected:
     std::string library(const std::string& text) {
         const std::string source = folder_ / "kernel.c";
         const std::string path = folder_ / ("kernel" + std::to_string(++made_) + ".so");
-        test::write_file(source, text);
+        write_file(source, text);
         const std::string command =
             std::string(HW4_HOST_COMPILER) + " -x c -I. -w -shared -fPIC '" + source + "' -o '" + path + "'";
         EXPECT_EQ(std::system(command.c_str()), 0) << command; // NOLINT(cert-env33-c,concurrency-mt-unsafe)
@@ -47,7 +44,7 @@ protected:
         return failure.message.substr(path.size() + 2, length - end.size() - path.size() - 2);
     }
 
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     int made_ = 0;
 };
 
@@ -67,7 +64,7 @@ TEST_F(KernelFile, SaysWhatItTakes) {
 
 TEST_F(KernelFile, IsALibraryWithTheSymbol) {
     const std::string path = folder_ / "text.so";
-    test::write_file(path, "no library");
+    write_file(path, "no library");
     EXPECT_EQ(said(path), "cannot be loaded: " + path + ": file too short");
     EXPECT_EQ(said(library("int another_symbol = 1;\n")), "has no symbol hw4_kernel");
 }

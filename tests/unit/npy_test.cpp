@@ -5,9 +5,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-
 Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 // A header with this text, as another program might write it.

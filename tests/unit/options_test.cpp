@@ -5,8 +5,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
 using Words = std::vector<std::string>;
 
 Options parse(Words words) {

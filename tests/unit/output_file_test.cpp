@@ -8,11 +8,6 @@ namespace hw4 {
 namespace {
 
 namespace fs = std::filesystem;
-using test::Failure;
-using test::failure_of;
-using test::mode_of;
-using test::read_file;
-using test::write_file;
 using Names = std::vector<std::string>;
 
 class Output : public ::testing::Test {
@@ -28,7 +23,7 @@ protected:
     }
 
     InterruptGuard interrupts_;
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     std::string path_ = folder_ / "a.out";
 };
 
@@ -155,12 +150,12 @@ TEST_F(Output, ByDescriptorReplacesTheNameIfThereIsOne) {
 class Growing : public ::testing::Test {
 protected:
     InterruptGuard interrupts_;
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     std::string path_ = folder_ / "a.json";
 };
 
 TEST_F(Growing, IsCompleteAfterEachPart) {
-    test::write_file(path_, "old");
+    write_file(path_, "old");
     GrowingFile file(path_, interrupts_);
     EXPECT_EQ(read_file(path_), "old");
     file.begin("[1", "]");

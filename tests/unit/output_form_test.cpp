@@ -8,8 +8,6 @@
 namespace hw4 {
 namespace {
 
-using test::read_file;
-
 // Reads the file to its end with zlib's own reader.
 std::string unpacked(const std::string& path) {
     const gzFile file = ::gzopen(path.c_str(), "rb");
@@ -52,7 +50,7 @@ TEST(OutputForm, HeadsAreASizeOfTheirOwn) {
 class FormedOutput : public ::testing::Test {
 protected:
     InterruptGuard interrupts_;
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     std::string path_ = folder_ / "a";
 };
 

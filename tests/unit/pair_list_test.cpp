@@ -7,8 +7,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
 using Names = std::pair<std::string, std::string>;
 
 Names names_in(const std::string& line) {
@@ -57,9 +55,9 @@ std::vector<std::string> all_of(PairList& list) {
 }
 
 TEST(PairList, AreCountedAndGoOnAfterAFlaw) {
-    const test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     const std::string path = folder / "list";
-    test::write_file(path, "a b\n\n# none\nc\nd e\n\nf g");
+    write_file(path, "a b\n\n# none\nc\nd e\n\nf g");
     PairList list({}, path);
     EXPECT_EQ(all_of(list),
               (std::vector<std::string>{
@@ -69,10 +67,10 @@ TEST(PairList, AreCountedAndGoOnAfterAFlaw) {
 }
 
 TEST(PairList, MayBeLongButNotEndless) {
-    const test::TemporaryFolder folder;
+    const TemporaryFolder folder;
     const std::string path = folder / "list";
     const std::string name(4000, 'x');
-    test::write_file(path, name + " " + name + "\n" + std::string(100000, 'y'));
+    write_file(path, name + " " + name + "\n" + std::string(100000, 'y'));
     PairList list({}, path);
     EXPECT_EQ(all_of(list),
               (std::vector<std::string>{name + " " + name, path + ":2: a line of more than 65536 bytes"}));

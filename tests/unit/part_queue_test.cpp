@@ -21,10 +21,10 @@ TEST(PartQueue, ASlotIsFreeWhenAllItsPartsAreFetched) {
         queue.wait_fetched(1);
         free = true;
     });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_TRUE(other_threads_sleep_soon());
     queue.fetched(0);
     queue.fetched(1);
-    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_TRUE(other_threads_sleep_soon());
     EXPECT_FALSE(free);
     queue.fetched(1);
     waiting.join();
@@ -54,7 +54,7 @@ TEST(PartQueue, WhatIsWrittenInTurnIsGivenToOneAtATime) {
     const OutputPart first = *queue.pop();
     std::atomic<int> second{-1};
     std::thread writer([&] { second = queue.pop()->of; });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_TRUE(other_threads_sleep_soon());
     EXPECT_EQ(second, -1);
     queue.done(first);
     writer.join();

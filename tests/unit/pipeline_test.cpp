@@ -19,13 +19,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-using test::Faults;
-using test::Leaves;
-using test::read_file;
-using test::write_file;
-
 constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
 
 class PipelineRun : public ::testing::Test {
@@ -33,12 +26,12 @@ protected:
     MakeEngine passing(int slots, int64_t batches, int64_t queries = 0, const Faults& faults = {},
                        Leaves leaves = Leaves::by_turns) {
         return [=](const EngineRequest& request) {
-            return std::make_unique<test::PassingEngine>(request, test::Cut{slots, batches, queries}, faults, leaves);
+            return std::make_unique<PassingEngine>(request, Cut{slots, batches, queries}, faults, leaves);
         };
     }
 
     void write_case(int32_t batches, int32_t tokens, int32_t dim) {
-        write_file(folder_ / "a.in", test::counting_case(batches, tokens, dim));
+        write_file(folder_ / "a.in", counting_case(batches, tokens, dim));
     }
 
     void run(const MakeEngine& make_engine, const StagingLimits& limits = kSmall) {
@@ -63,10 +56,10 @@ protected:
         const std::string queries = queries_of_the_case();
         std::vector<RowStatistics> rows;
         for (size_t at = 0; at < queries.size(); at += problem.row_bytes())
-            rows.push_back(test::PassingEngine::statistics_of(queries.data() + at, problem.row_bytes()));
+            rows.push_back(PassingEngine::statistics_of(queries.data() + at, problem.row_bytes()));
         std::vector<float> values(rows.size());
         logsumexps(kF32, problem, rows.data(), problem.output_rows(), values.data());
-        return test::bytes_of(values.data(), values.size());
+        return bytes_of(values.data(), values.size());
     }
 
     std::string queries_of_the_case() const {
@@ -86,7 +79,7 @@ protected:
     }
 
     InterruptGuard interrupts_;
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
 };
 
 TEST_F(PipelineRun, PutsEveryRowInItsPlace) {
@@ -147,7 +140,7 @@ std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return c
 
 TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {
     const AttentionCase test({12, 50, 20}, CaseKind::spread, 3);
-    write_file(folder_ / "a.in", test::header_bytes(12, 50, 20) + test::bytes_of(test.qkv.data(), test.qkv.size()));
+    write_file(folder_ / "a.in", header_bytes(12, 50, 20) + bytes_of(test.qkv.data(), test.qkv.size()));
     std::vector<float> expected_lse(test.statistics.size());
     logsumexps(kF32, test.problem, test.statistics.data(), test.problem.output_rows(), expected_lse.data());
     for (const int64_t chunk : {1, 5, 12}) {
@@ -161,8 +154,8 @@ TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {
         output.commit(false);
         lse.commit(false);
         EXPECT_EQ(report.engine.chunk_batches, chunk);
-        EXPECT_EQ(read_file(folder_ / "a.out"), test::bytes_of(test.expected.data(), test.expected.size()));
-        EXPECT_EQ(read_file(folder_ / "a.lse"), test::bytes_of(expected_lse.data(), expected_lse.size()));
+        EXPECT_EQ(read_file(folder_ / "a.out"), bytes_of(test.expected.data(), test.expected.size()));
+        EXPECT_EQ(read_file(folder_ / "a.lse"), bytes_of(expected_lse.data(), expected_lse.size()));
         const TimelineSummary stages = summarise(timeline.spans());
         EXPECT_EQ(stages[Stage::read].bytes, test.problem.input_bytes());
         EXPECT_EQ(stages[Stage::write].bytes, test.problem.output_bytes() + expected_lse.size() * sizeof(float));
@@ -193,10 +186,10 @@ TEST_F(PipelineRun, ReservesNothingForWhatAPipeOnlyClaims) {
     const std::string path = folder_ / "a.in";
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
     FileDescriptor other_end(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    const std::string header = test::header_bytes(INT32_MAX, 1024, 64);
+    const std::string header = header_bytes(INT32_MAX, 1024, 64);
     ASSERT_EQ(::write(other_end.get(), header.data(), header.size()), static_cast<ssize_t>(header.size()));
     const auto end_once_all_wait = [&](const EngineRequest& request) {
-        EXPECT_TRUE(test::other_threads_sleep_soon());
+        EXPECT_TRUE(other_threads_sleep_soon());
         other_end = FileDescriptor();
         return passing(1, 1)(request);
     };
@@ -204,7 +197,7 @@ TEST_F(PipelineRun, ReservesNothingForWhatAPipeOnlyClaims) {
 }
 
 TEST_F(PipelineRun, NamesTheSameOfSeveralFlawsEveryTime) {
-    const std::string good = test::counting_case(40, 64, 16);
+    const std::string good = counting_case(40, 64, 16);
     std::string bad = good;
     const float nan = NAN;
     for (const int batch : {9, 23, 39}) // far apart: different readers find them
@@ -235,10 +228,10 @@ TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
             });
         });
         const int wanted = leaves == Leaves::in_slot ? 1 : 2;
-        EXPECT_TRUE(test::soon([&] { return computed >= wanted && test::other_threads_sleep(); }));
+        EXPECT_TRUE(soon([&] { return computed >= wanted && other_threads_sleep(); }));
         EXPECT_EQ(computed, wanted);
         std::string written;
-        EXPECT_TRUE(test::soon([&] {
+        EXPECT_TRUE(soon([&] {
             char some[4096];
             ssize_t got = 0;
             while ((got = ::read(reading.get(), some, sizeof some)) > 0) written.append(some, static_cast<size_t>(got));
@@ -255,7 +248,7 @@ protected:
     SilentPipe() {
         const std::string path = folder_ / "a.in";
         // More than one batch, but less than one more piece; the pipe can hold all of it before it is read.
-        const std::string sent = test::counting_case(40, 64, 16).substr(0, 12 + 64 * 16 * 12 + 4096 + 1000);
+        const std::string sent = counting_case(40, 64, 16).substr(0, 12 + 64 * 16 * 12 + 4096 + 1000);
         if (::mkfifo(path.c_str(), 0600) == 0) other_end_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
         EXPECT_EQ(::write(other_end_.get(), sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
     }
@@ -263,9 +256,9 @@ protected:
     // An engine that computes the first batch only once the reader waits for more.
     MakeEngine patient(Faults faults = {}) {
         faults.before_compute = [this] {
-            EXPECT_TRUE(test::soon([&] {
+            EXPECT_TRUE(soon([&] {
                 int unread = -1;
-                return ::ioctl(other_end_.get(), FIONREAD, &unread) == 0 && unread == 0 && test::other_threads_sleep();
+                return ::ioctl(other_end_.get(), FIONREAD, &unread) == 0 && unread == 0 && other_threads_sleep();
             }));
         };
         return passing(1, 1, 0, faults);
@@ -278,7 +271,7 @@ protected:
         auto failed = std::async(std::launch::async, [&] {
             return failure_of([&] { run_case({input, file, {}, kSmall, always(make_engine)}); });
         });
-        EXPECT_EQ(failed.wait_for(2 * test::kPatience), std::future_status::ready) << "the reader waits on";
+        EXPECT_EQ(failed.wait_for(2 * kPatience), std::future_status::ready) << "the reader waits on";
         other_end_ = FileDescriptor();
         return failed.get();
     }

@@ -11,17 +11,10 @@
 namespace hw4 {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Cpu, Properties, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed, Properties, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedProperties, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed16, Properties, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed16, FixedProperties, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
-
-INSTANTIATE_TEST_SUITE_P(Cpu, Causal, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed, Causal, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed, FixedCausal, testing::ValuesIn(cpu_subjects(kFixed)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed16, Causal, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
-INSTANTIATE_TEST_SUITE_P(CpuFixed16, FixedCausal, testing::ValuesIn(cpu_subjects(kFixed16)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, Properties, testing::ValuesIn(cpu_subjects(contracts_by_bytes())), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, Causal, testing::ValuesIn(cpu_subjects(contracts_by_bytes())), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, FixedProperties, testing::ValuesIn(cpu_subjects({&kFixed, &kFixed16})), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, FixedCausal, testing::ValuesIn(cpu_subjects({&kFixed, &kFixed16})), name_of_instance);
 
 std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return cpu::make_engine(request); }
 
@@ -93,7 +86,7 @@ TEST_P(CpuRun, GivesTheSameBytesHoweverItIsCut) {
         problem.operation = kernel.does;
         const AttentionCase& test = reference_case(problem, CaseKind::spread, 4, *kernel.under);
         const std::vector<float> alone = launched(kernel, test, 1, 1).out;
-        const std::string expected = test::bytes_of(alone.data(), alone.size());
+        const std::string expected = bytes_of(alone.data(), alone.size());
         for (const int threads : {1, 3})
             for (const int64_t chunk : {1, 4, 11})
                 for (const StagingLimits& limits : kLimits) {
@@ -108,8 +101,8 @@ TEST_P(CpuRun, GivesTheSameBytesHoweverItIsCut) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, CpuRun, testing::ValuesIn(cpu::kernels()),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+                         [](const auto& instance) {
+    return std::string(instance.param.name); });
 
-} // namespace
-} // namespace hw4
+                         } // namespace
+                         } // namespace hw4

@@ -14,9 +14,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-
 Launched in_environment(const std::map<std::string, std::string>& variables) {
     return launched_as([&](const char* name) -> const char* {
         const auto found = variables.find(name);

@@ -11,9 +11,6 @@ namespace hw4 {
 namespace {
 
 namespace fs = std::filesystem;
-using test::Failure;
-using test::failure_of;
-using test::write_file;
 
 class FilesOfARun : public ::testing::Test {
 protected:
@@ -36,7 +33,7 @@ protected:
         return usage(output, ": would overwrite the output ", "a.out");
     }
 
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     RunFiles files_;
 };
 

@@ -14,11 +14,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-using test::read_file;
-using test::write_file;
-
 constexpr const char* kOld = "the output of an earlier run";
 
 class RunOnRanks : public ::testing::Test {
@@ -55,24 +50,22 @@ protected:
 
     const AttentionCase& write_case(const Problem& problem, const Contract& contract = kF32) {
         const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 3, contract);
-        write_file(folder_ / "a.in", test::file_of(problem, whole.qkv));
+        write_file(folder_ / "a.in", file_of(problem, whole.qkv));
         options_.engine.contract = &contract;
         options_.engine.kernel = kernel_like_reference(contract, *problem.operation);
         return whole;
     }
 
-    static std::string bytes_of(const std::vector<float>& values) {
-        return test::bytes_of(values.data(), values.size());
-    }
+    static std::string bytes_of(const std::vector<float>& values) { return bytes_of(values.data(), values.size()); }
 
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     InterruptGuard interrupts_;
     Options options_;
 };
 
 TEST_F(RunOnRanks, GivesTheBytesOfOne) {
     for (const Contract* contract : contracts())
-        for (const Problem& problem : test::shared_problems()) {
+        for (const Problem& problem : shared_problems()) {
             if (!why_not(*contract, problem).empty()) continue;
             const AttentionCase& whole = write_case(problem, *contract);
             for (const int count : {1, 2, 3, 5}) {
@@ -86,7 +79,7 @@ TEST_F(RunOnRanks, GivesTheBytesOfOne) {
 
 TEST_F(RunOnRanks, TheFirstWritesWhatAllHaveGathered) {
     options_.gather = true;
-    for (const Problem& problem : test::shared_problems()) {
+    for (const Problem& problem : shared_problems()) {
         const AttentionCase& whole = write_case(problem);
         run(3);
         EXPECT_TRUE(read_file(folder_ / "a.out") == bytes_of(whole.expected)) << whole.name;
@@ -135,7 +128,7 @@ TEST_F(RunOnRanks, AFlawIsNamedAsByOne) {
     for (const std::vector<Change>& changes : spoiled) {
         std::vector<float> data = good;
         for (const auto& [row, value] : changes) data[problem.floats_in(row)] = value;
-        write_file(folder_ / "a.in", test::file_of(problem, data));
+        write_file(folder_ / "a.in", file_of(problem, data));
         const Failure of_one =
             failure_of([&] { DomainCheck(folder_ / "a.in", problem, kF32.domain).check(0, 3 * batch, data.data()); });
         EXPECT_EQ(of_one.code, ExitCode::bad_data);

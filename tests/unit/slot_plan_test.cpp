@@ -1,6 +1,11 @@
+// How the GPU engine divides a case among its slots, and how many connections it asks for.
 #include "src/gpu/slot_plan.h"
 
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "src/gpu/device/connections.h"
 
 namespace hw4::gpu {
 namespace {
@@ -146,6 +151,32 @@ TEST(SlotPlanTest, GivesStreamsTheScratchMemoryThatMakesThemFaster) {
     EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 100 * kMiB, 4), 25 * kMiB);
     EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 100 * kMiB, 1), 50 * kMiB);
     EXPECT_EQ(scratch_for(3 * kMiB, 50 * kMiB, 0, 4), 3 * kMiB) << "what is needed is no question of the budget";
+}
+
+using connections::kCompute;
+using connections::kCopy;
+
+void set(const char* name, const char* value) {
+    if (value != nullptr)
+        ::setenv(name, value, 1);
+    else
+        ::unsetenv(name);
+}
+
+void expect_asked(const char* compute_before, const char* copy_before, const char* compute, const char* copy) {
+    set(kCompute, compute_before);
+    set(kCopy, copy_before);
+    ask_for_few_connections();
+    EXPECT_STREQ(std::getenv(kCompute), compute);
+    EXPECT_STREQ(std::getenv(kCopy), copy);
+}
+
+TEST(Connections, AreFewUnlessTheUserAsksForMore) {
+    expect_asked(nullptr, nullptr, "2", "1");
+    expect_asked("8", nullptr, "8", nullptr);
+    expect_asked(nullptr, "3", "2", "3");
+    set(kCompute, nullptr);
+    set(kCopy, nullptr);
 }
 
 } // namespace

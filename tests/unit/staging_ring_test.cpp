@@ -44,7 +44,7 @@ TEST(StagingRing, GivesOutNoMorePiecesThanThereAreBuffers) {
         ring.filled(second, marked(second));
         ring.filled(first, marked(first));
         EXPECT_EQ(ring.wait_filled(0)->findings.first.batch, 0);
-        EXPECT_TRUE(test::other_threads_sleep_soon());
+        EXPECT_TRUE(other_threads_sleep_soon());
         EXPECT_FALSE(third.has_value());
         ring.release(first);
         reader.join();
@@ -88,7 +88,7 @@ TEST(StagingRing, AStreamIsReadByOneAtATime) {
     const StagedPiece first = take_now(ring);
     std::optional<StagedPiece> second;
     std::thread reader([&] { second = ring.take(); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_TRUE(other_threads_sleep_soon());
     EXPECT_FALSE(second.has_value());
     ring.filled(first, {});
     reader.join();
@@ -118,7 +118,7 @@ TEST(StagingRing, StopWakesEverybody) {
     std::optional<StagedPiece> taken = take_now(ring);
     std::thread reader([&] { taken = ring.take(); });
     std::thread taker([&] { EXPECT_THROW(ring.wait_filled(0), Stopped); });
-    EXPECT_TRUE(test::other_threads_sleep_soon());
+    EXPECT_TRUE(other_threads_sleep_soon());
     ring.stop();
     reader.join();
     taker.join();

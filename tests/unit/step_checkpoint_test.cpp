@@ -13,9 +13,6 @@
 namespace hw4::step {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-
 using Arrays = std::array<std::vector<float>, 3>; // parameters, m and v
 
 Arrays numbered(const Parameters& parameters) {
@@ -32,7 +29,7 @@ Arrays numbered(const Parameters& parameters) {
 class StepCheckpoint : public testing::Test {
 protected:
     void SetUp() override {
-        state_ = {test::small_settings(), 7, 300, "0123abcd"};
+        state_ = {small_settings(), 7, 300, "0123abcd"};
         write();
     }
 
@@ -42,7 +39,7 @@ protected:
             std::copy_n(arrays_[array].begin() + static_cast<ptrdiff_t>(first), count, to);
         });
         file.commit(false);
-        bytes_ = test::read_file(path_);
+        bytes_ = read_file(path_);
         uint64_t length = 0;
         std::memcpy(&length, bytes_.data(), sizeof length);
         header_ = bytes_.substr(8, length);
@@ -60,12 +57,12 @@ protected:
 
     void write_with(const std::string& header) {
         const uint64_t length = header.size();
-        test::write_file(path_, test::bytes_of(&length, 1) + header + numbers_);
+        write_file(path_, bytes_of(&length, 1) + header + numbers_);
     }
 
     // The refusal of these bytes, without the file's name.
     std::string refused(const std::string& bytes) {
-        test::write_file(path_, bytes);
+        write_file(path_, bytes);
         const Failure failure = failure_of([&] { read(); });
         EXPECT_EQ(failure.code, ExitCode::bad_data) << failure.message;
         return failure.message.substr(std::min(failure.message.size(), path_.size() + 2));
@@ -75,14 +72,14 @@ protected:
         const size_t at = header.find(from);
         EXPECT_NE(at, std::string::npos) << from;
         write_with(header.replace(at, from.size(), to));
-        return refused(test::read_file(path_));
+        return refused(read_file(path_));
     }
 
     InterruptGuard interrupts_;
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     const std::string path_ = folder_ / "c";
     TrainingState state_;
-    const Parameters parameters_ = parameters_of(test::small_settings().model);
+    const Parameters parameters_ = parameters_of(small_settings().model);
     const Arrays arrays_ = numbered(parameters_);
     std::string bytes_, header_, numbers_;
 };
@@ -117,10 +114,10 @@ TEST_F(StepCheckpoint, RefusesOtherBlanksAndAnotherOrder) {
     EXPECT_EQ(refused_with(R"("seed":"1")", R"("seed": "1")"),
               "no checkpoint of hw4 train: its metadata has no 'seed'");
     write_with(header_ + "        ");
-    EXPECT_EQ(refused(test::read_file(path_)).rfind(wrong, 0), 0u);
+    EXPECT_EQ(refused(read_file(path_)).rfind(wrong, 0), 0u);
     const size_t after = header_.find("},") + 2; // the metadata, which comes last now
     write_with("{" + header_.substr(after, header_.rfind('}') - after) + "," + header_.substr(1, after - 2) + "}");
-    EXPECT_EQ(refused(test::read_file(path_)).rfind(wrong, 0), 0u);
+    EXPECT_EQ(refused(read_file(path_)).rfind(wrong, 0), 0u);
 }
 
 TEST_F(StepCheckpoint, RefusesEveryCutAndEveryFlippedByteOfTheNumbers) {
@@ -138,10 +135,10 @@ TEST_F(StepCheckpoint, RefusesEveryCutAndEveryFlippedByteOfTheNumbers) {
 // A flipped bit in a digit may also make the checkpoint of another run.
 TEST_F(StepCheckpoint, RefusesFlippedBytesOfTheHeader) {
     const size_t end = 8 + header_.find_last_not_of(' ') + 1;
-    for (size_t at = 0; at < end; at += test::soaks() ? 1 : 17) {
+    for (size_t at = 0; at < end; at += soaks() ? 1 : 17) {
         std::string flipped = bytes_;
         flipped[at] ^= 4;
-        test::write_file(path_, flipped);
+        write_file(path_, flipped);
         const Failure failure = failure_of([&] {
             const TrainingState state = CheckpointReader(path_).state();
             if (texts_of(state.settings) == texts_of(state_.settings) && state.step == 7 && state.tokens == 300 &&

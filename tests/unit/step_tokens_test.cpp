@@ -12,14 +12,10 @@
 namespace hw4::step {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-using test::small_settings;
-
 template <class Token>
 std::string stored(const std::vector<int>& values) {
     const std::vector<Token> tokens(values.begin(), values.end());
-    return test::bytes_of(tokens.data(), tokens.size());
+    return bytes_of(tokens.data(), tokens.size());
 }
 
 std::string npy(const std::string& element, const std::string& shape, const std::string& numbers) {
@@ -33,7 +29,7 @@ const std::vector<int> kTokens = {1, 0, 3, 10, 7, 2, 9, 8};
 class StepTokens : public testing::Test {
 protected:
     TokenFile read(const std::string& bytes, int bits = 16) {
-        test::write_file(folder_ / "t", bytes);
+        write_file(folder_ / "t", bytes);
         return {folder_ / "t", bits, settings_};
     }
     Failure failure(const std::string& bytes, int bits = 16) {
@@ -44,7 +40,7 @@ protected:
     }
     static Failure bad(const std::string& what) { return {ExitCode::bad_data, "t: " + what}; }
 
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
     Configuration settings_ = small_settings(); // 11 tokens, a context of 7
 };
 
@@ -67,7 +63,7 @@ TEST_F(StepTokens, ComeThroughAPipeToTheLast) {
     const std::string bytes((size_t{40} << 20) + 2, '\0'); // longer than one read, and than two
     const std::string pipe = folder_ / "pipe";
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-    std::thread writer([&] { test::write_file(pipe, bytes); });
+    std::thread writer([&] { write_file(pipe, bytes); });
     const TokenFile text(pipe, 16, settings_);
     writer.join();
     EXPECT_EQ(text.count(), (20 << 20) + 1);
@@ -104,7 +100,7 @@ TEST_F(StepTokens, SequencesBeginAnywhereAndOnlyThere) {
 }
 
 TEST_F(StepTokens, ABatchIsTheSameInParts) {
-    const TokenFile text = read(test::small_text());
+    const TokenFile text = read(small_text());
     const Tokens whole = text.sequences(settings_, 3, 0, 5);
     EXPECT_EQ(whole.rows(), 35);
     Tokens parts = text.sequences(settings_, 3, 0, 2);

@@ -12,16 +12,14 @@
 namespace hw4::step {
 namespace {
 
-using test::failure_of;
-
 // A training run in memory.
 class SmallRun {
 public:
     explicit SmallRun(int64_t micro_batch, std::unique_ptr<Machine> machine = make_reference())
         : machine_(std::move(machine)), trainer(*machine_, settings_, micro_batch) {
-        test::write_file(folder_ / "t", test::small_text());
+        write_file(folder_ / "t", small_text());
         text_ = std::make_unique<TokenFile>(folder_ / "t", 16, settings_);
-        test::draw_all(*machine_, trainer, settings_.seed);
+        draw_all(*machine_, trainer, settings_.seed);
     }
 
     Trainer::Batch batch(int64_t t) const {
@@ -35,7 +33,7 @@ public:
     // Losses, norms and all results of three steps.
     std::vector<std::vector<float>> after_three_steps(std::vector<double>& said) {
         for (int64_t t = 1; t <= 3; ++t) {
-            const StepResult result = test::take_step(trainer, t, batch(t), 5);
+            const StepResult result = take_step(trainer, t, batch(t), 5);
             said.insert(said.end(), {result.loss, result.norm});
         }
         return {copy_of(trainer.weights()), copy_of(trainer.m()), copy_of(trainer.v())};
@@ -43,8 +41,8 @@ public:
     Machine& machine() { return *machine_; }
 
 private:
-    const Configuration settings_ = test::small_settings();
-    test::TemporaryFolder folder_;
+    const Configuration settings_ = small_settings();
+    TemporaryFolder folder_;
     std::unique_ptr<TokenFile> text_;
     std::unique_ptr<Machine> machine_;
 
@@ -69,9 +67,9 @@ TEST(StepTrainer, GivesTheSameBytesForEveryMicroBatchAndMachine) {
 // Two ranks, each with its aligned block of 4 of the 5 sequences, then one addition.
 TEST(StepTrainer, JoinsTheRootsOfBlocksToThatOfTheBatch) {
     SmallRun run(2);
-    const test::Root whole = test::root_of(run.trainer, run.batch(1), 0, 5);
-    const test::Root left = test::root_of(run.trainer, run.batch(1), 0, 4);
-    const test::Root right = test::root_of(run.trainer, run.batch(1), 4, 1);
+    const Root whole = root_of(run.trainer, run.batch(1), 0, 5);
+    const Root left = root_of(run.trainer, run.batch(1), 0, 4);
+    const Root right = root_of(run.trainer, run.batch(1), 4, 1);
     run.machine().add(left.gradient.get(), right.gradient.get(), run.trainer.parameters().floats);
     EXPECT_EQ(run.copy_of(left.gradient.get()), run.copy_of(whole.gradient.get()));
     std::vector<double> losses = left.losses;
@@ -83,14 +81,14 @@ TEST(StepTrainer, JoinsTheRootsOfBlocksToThatOfTheBatch) {
 TEST(StepTrainer, GradientsAreTheSlopesOfTheLoss) {
     SmallRun run(8);
     const std::vector<float> weights = run.copy_of(run.trainer.weights());
-    const test::Root root = test::root_of(run.trainer, run.batch(1), 0, 5);
+    const Root root = root_of(run.trainer, run.batch(1), 0, 5);
     const std::vector<float> gradient = run.copy_of(root.gradient.get());
     const auto loss_at = [&](const Parameter& tensor, double step) {
         std::vector<float> moved = weights;
         for (size_t i = tensor.first; i < tensor.first + tensor.count(); ++i)
             moved[i] = static_cast<float>(weights[i] + step * gradient[i]);
         run.machine().put(run.trainer.weights(), moved.data(), moved.size());
-        const std::vector<double> losses = test::root_of(run.trainer, run.batch(1), 0, 5).losses;
+        const std::vector<double> losses = root_of(run.trainer, run.batch(1), 0, 5).losses;
         return std::accumulate(losses.begin(), losses.end(), 0.0) / 35;
     };
     for (const Parameter& tensor : run.trainer.parameters().list) {
@@ -111,9 +109,9 @@ TEST(StepTrainer, TakesNoStepThatIsNotFinite) {
     const Parameters& parameters = run.trainer.parameters();
     run.machine().put(run.trainer.weights() + parameters.list[parameters.head].first, &infinite, 1);
     const std::vector<float> before = run.copy_of(run.trainer.weights());
-    const test::Failure failure = failure_of([&] { test::take_step(run.trainer, 3, run.batch(3), 5); });
+    const Failure failure = failure_of([&] { take_step(run.trainer, 3, run.batch(3), 5); });
     EXPECT_EQ(failure,
-              (test::Failure{ExitCode::bad_data, "step 3: the loss is not a finite number, so the step is not taken"}));
+              (Failure{ExitCode::bad_data, "step 3: the loss is not a finite number, so the step is not taken"}));
     EXPECT_EQ(run.copy_of(run.trainer.weights()), before);
     EXPECT_EQ(run.copy_of(run.trainer.m()), std::vector<float>(parameters.floats));
     EXPECT_EQ(run.copy_of(run.trainer.v()), std::vector<float>(parameters.floats));
@@ -121,10 +119,10 @@ TEST(StepTrainer, TakesNoStepThatIsNotFinite) {
 
 TEST(StepTrainer, RefusesANormThatIsNotFinite) {
     SmallRun run(8);
-    test::Root root = test::root_of(run.trainer, run.batch(1), 0, 5);
+    Root root = root_of(run.trainer, run.batch(1), 0, 5);
     const float large = 0x1p80f;
     run.machine().put(root.gradient.get(), &large, 1);
-    EXPECT_EQ(failure_of([&] { test::update(run.trainer, 1, root); }).message,
+    EXPECT_EQ(failure_of([&] { update(run.trainer, 1, root); }).message,
               "step 1: the gradient's norm is not a finite number, so the step is not taken");
 }
 

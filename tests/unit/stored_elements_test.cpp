@@ -12,11 +12,6 @@
 namespace hw4 {
 namespace {
 
-using test::Failure;
-using test::failure_of;
-using test::read_file;
-using test::write_file;
-
 constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
 
 std::string stored(Element element, const std::vector<float>& values) {
@@ -67,12 +62,12 @@ protected:
     }
 
     // Writes a.out and a.lse.
-    void pass(const test::Cut& cut, test::Leaves leaves) {
+    void pass(const Cut& cut, Leaves leaves) {
         CaseReader input(folder_ / "a.in");
         OutputFile output(folder_ / "a.out", interrupts_);
         OutputFile lse(folder_ / "a.lse", interrupts_);
         const auto make = [&](const EngineRequest& request) {
-            return std::make_unique<test::PassingEngine>(request, cut, test::Faults{}, leaves);
+            return std::make_unique<PassingEngine>(request, cut, Faults{}, leaves);
         };
         run_case({input, output, {}, kSmall, always(make), nullptr, &lse});
         output.commit(false);
@@ -80,7 +75,7 @@ protected:
     }
 
     InterruptGuard interrupts_;
-    test::TemporaryFolder folder_;
+    TemporaryFolder folder_;
 };
 
 TEST_P(StoredElement, IsWidenedWhenReadAndRoundedWhenWritten) {
@@ -103,7 +98,7 @@ TEST_P(StoredElement, IsWidenedWhenReadAndRoundedWhenWritten) {
             EXPECT_TRUE(read_file(folder_ / "a.out") == wanted) << contract->name << ", " << chunk;
             (void)run(*contract, chunk, "a.lse");
             EXPECT_TRUE(read_file(folder_ / "a.out") == wanted) << contract->name << ", " << chunk << ", with --lse";
-            EXPECT_TRUE(read_file(folder_ / "a.lse") == test::bytes_of(logsumexp.data(), logsumexp.size()))
+            EXPECT_TRUE(read_file(folder_ / "a.lse") == bytes_of(logsumexp.data(), logsumexp.size()))
                 << contract->name << ", " << chunk;
         }
     }
@@ -124,24 +119,24 @@ TEST_P(StoredElement, ReachesAnEngineAndTheFileAsItIs) {
                                    static_cast<size_t>(of.batch_output_rows()) * of.stored_row_bytes());
         std::vector<RowStatistics> rows;
         for (size_t at = 0; at < wanted.size(); at += of.stored_row_bytes())
-            rows.push_back(test::PassingEngine::statistics_of(wanted.data() + at, of.stored_row_bytes()));
+            rows.push_back(PassingEngine::statistics_of(wanted.data() + at, of.stored_row_bytes()));
         std::vector<float> logsumexp(rows.size());
         logsumexps(kF32, of, rows.data(), of.output_rows(), logsumexp.data());
         for (const int64_t queries : {0, 7})
-            for (const auto leaves : {test::Leaves::in_slot, test::Leaves::in_staging, test::Leaves::by_turns}) {
+            for (const auto leaves : {Leaves::in_slot, Leaves::in_staging, Leaves::by_turns}) {
                 pass({2, queries == 0 ? 5 : 1, queries}, leaves);
                 EXPECT_TRUE(read_file(folder_ / "a.out") == wanted) << dim << ", " << queries;
-                EXPECT_TRUE(read_file(folder_ / "a.lse") == test::bytes_of(logsumexp.data(), logsumexp.size()))
+                EXPECT_TRUE(read_file(folder_ / "a.lse") == bytes_of(logsumexp.data(), logsumexp.size()))
                     << dim << ", " << queries;
             }
     }
 }
 
 // The last number that it fetches is infinite. The pipeline must notice this in the engine's stored output.
-class InfiniteEngine : public test::PassingEngine {
+class InfiniteEngine : public PassingEngine {
 public:
-    InfiniteEngine(const EngineRequest& request, const test::Cut& cut)
-        : PassingEngine(request, cut, {}, test::Leaves::in_staging), problem_(request.problem) {}
+    InfiniteEngine(const EngineRequest& request, const Cut& cut)
+        : PassingEngine(request, cut, {}, Leaves::in_staging), problem_(request.problem) {}
 
     const void* fetch(const RowsOut& rows) override {
         const void* const fetched = PassingEngine::fetch(rows);
@@ -167,7 +162,7 @@ TEST_P(StoredElement, IsRefusedWhereAnEngineGivesInfinity) {
         EngineOptions options;
         options.contract = &contract;
         const auto make = [](const EngineRequest& request) {
-            return std::make_unique<InfiniteEngine>(request, test::Cut{2, 1});
+            return std::make_unique<InfiniteEngine>(request, Cut{2, 1});
         };
         return failure_of([&] { run_case({input, output, options, kSmall, always(make)}); });
     };

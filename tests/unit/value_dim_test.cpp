@@ -71,7 +71,7 @@ TEST_P(ValueDim, AColumnIsThatOfAProblemWithOneNumberOfColumns) {
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, ValueDim, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, ValueDim, testing::ValuesIn(cpu_subjects({&kF32})), name_of_instance);
 
 TEST(ValueDimOfFixed, IsThatOfRowsOfZerosWithTheScaleOfD) {
     const std::pair<int64_t, int64_t> columns[] = {{1, 2}, {20, 48}, {48, 20}, {192, 128}};
@@ -82,7 +82,7 @@ TEST(ValueDimOfFixed, IsThatOfRowsOfZerosWithTheScaleOfD) {
             Problem plain = problem.of_columns(problem.dim, problem.dim);
             plain.scale = 1 / std::sqrt(static_cast<double>(d));
             const std::vector<float> wanted = reference_subject(*contract).attend(plain, test.qkv);
-            for (const Subject& subject : cpu_subjects(*contract)) {
+            for (const Subject& subject : cpu_subjects({contract})) {
                 if (!subject.why_not(problem).empty()) continue;
                 EXPECT_TRUE(same_bytes(wanted, subject.attend(problem, test.qkv))) << subject.name << ", " << d;
             }

@@ -9,7 +9,7 @@
 namespace hw4 {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Cpu, Window, testing::ValuesIn(cpu_subjects(kF32)), name_of_instance);
+INSTANTIATE_TEST_SUITE_P(Cpu, Window, testing::ValuesIn(cpu_subjects({&kF32})), name_of_instance);
 
 TEST(WindowRule, HidesAllButTheLastKeys) {
     const VisibleKeys sight = sight_of(Mask::causal, 5, 4, 2);

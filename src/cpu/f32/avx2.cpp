@@ -14,7 +14,7 @@ HW4_INLINE AvxFloats add_exponent(AvxFloats y, AvxFloats t) {
 
 namespace {
 
-struct Avx2 : AvxFloats {
+struct Avx2 : AvxFloats, X86Words {
     static constexpr int kWidth = 8;
     static constexpr int kRowVectors = 3;
     static constexpr int kColumns = 4;
@@ -25,9 +25,6 @@ struct Avx2 : AvxFloats {
     HW4_INLINE Avx2(AvxFloats floats) : AvxFloats(floats) {}
     static HW4_INLINE Avx2 load(const float* from) { return AvxFloats::load(from); }
     static HW4_INLINE Quad quad(const float* from) { return from; }
-    static HW4_INLINE void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-        transpose4_words(from, from_stride, to, to_stride);
-    }
     template <int kLane>
     static HW4_INLINE Avx2 fused_lane(Avx2 a, Quad b, Avx2 c) {
         return _mm256_fmadd_ps(a.x, _mm256_broadcast_ss(b + kLane), c.x);

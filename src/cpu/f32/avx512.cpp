@@ -16,7 +16,7 @@ HW4_INLINE Avx512Floats add_exponent(Avx512Floats y, Avx512Floats t) {
 
 namespace {
 
-struct Avx512 : Avx512Floats {
+struct Avx512 : Avx512Floats, X86Words {
     static constexpr int kWidth = 16;
     static constexpr int kRowVectors = 3;
     static constexpr int kColumns = 8;
@@ -27,9 +27,6 @@ struct Avx512 : Avx512Floats {
     HW4_INLINE Avx512(Avx512Floats floats) : Avx512Floats(floats) {}
     static HW4_INLINE Avx512 load(const float* from) { return Avx512Floats::load(from); }
     static HW4_INLINE Quad quad(const float* from) { return from; }
-    static HW4_INLINE void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-        transpose4_words(from, from_stride, to, to_stride);
-    }
     template <int kLane>
     static HW4_INLINE Avx512 fused_lane(Avx512 a, Quad b, Avx512 c) {
         return fused(a, Avx512Floats(b[kLane]), c);

@@ -12,7 +12,7 @@ HW4_INLINE NeonFloats add_exponent(NeonFloats y, NeonFloats t) {
 
 namespace {
 
-struct Neon : NeonFloats {
+struct Neon : NeonFloats, NeonWords {
     static constexpr int kWidth = 4;
     static constexpr int kRowVectors = 3;
     static constexpr int kColumns = 8;
@@ -23,9 +23,6 @@ struct Neon : NeonFloats {
     HW4_INLINE Neon(NeonFloats floats) : NeonFloats(floats) {}
     static HW4_INLINE Neon load(const float* from) { return NeonFloats::load(from); }
     static HW4_INLINE Quad quad(const float* from) { return vld1q_f32(from); }
-    static HW4_INLINE void transpose4(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-        NeonMachine::transpose4(from, from_stride, to, to_stride);
-    }
     template <int kLane>
     static HW4_INLINE Neon fused_lane(Neon a, Quad b, Neon c) {
         return vfmaq_laneq_f32(c.x, a.x, b, kLane);

@@ -68,7 +68,7 @@ HW4_INLINE AvxFloats with_exponent_of(AvxInts bits) {
     return _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_set1_epi32(0x7fffff), bits.x));
 }
 
-struct AvxMachine {
+struct AvxMachine : X86Words {
     using F = AvxFloats;
     using I = AvxInts;
     struct Session {};
@@ -78,10 +78,6 @@ struct AvxMachine {
     static constexpr bool kFinishesLate = false;
     static constexpr int kLaneBytes = 4;
 
-    template <class T>
-    static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
-        transpose4_words(from, from_stride, to, to_stride);
-    }
     static constexpr bool kExp2BySegments = false;
     // The table's entries at these indices.
     static HW4_INLINE AvxInts gathered(const uint32_t* table, AvxInts at) {

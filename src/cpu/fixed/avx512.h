@@ -63,16 +63,11 @@ HW4_INLINE Avx512Floats with_exponent_of(Avx512Ints bits) {
     return _mm512_castsi512_ps(_mm512_andnot_si512(_mm512_set1_epi32(0x7fffff), bits.x));
 }
 
-struct Avx512Machine {
+struct Avx512Machine : X86Words {
     using F = Avx512Floats;
     using I = Avx512Ints;
     struct Session {};
     static constexpr int kWidth = 16;
-
-    template <class T>
-    static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
-        transpose4_words(from, from_stride, to, to_stride);
-    }
 
     // The table's entries at these indices.
     static HW4_INLINE Avx512Ints gathered(const uint32_t* table, Avx512Ints at) {

@@ -68,18 +68,7 @@ HW4_INLINE NeonFloats with_exponent_of(NeonInts bits) {
     return vreinterpretq_f32_s32(vbicq_s32(bits.x, vdupq_n_s32(0x7fffff)));
 }
 
-struct NeonMachine {
-    using F = NeonFloats;
-    using I = NeonInts;
-    struct Session {};
-    static constexpr int kWidth = 4;
-    static constexpr int kRowVectors = 2;
-    static constexpr int kColumns = 4;
-    static constexpr bool kFinishesLate = false;
-    // All digits are signed; the digits of P are stored minus 128.
-    static constexpr int kQueryOffset[3] = {0, 0, 0};
-    static constexpr int kWeightOffset[3] = {-128, -128, -128};
-
+struct NeonWords {
     // to[t][row] = from[row][t], 4 x 4 floats or integers.
     template <class T>
     static HW4_INLINE void transpose4(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
@@ -100,6 +89,19 @@ struct NeonMachine {
         put(2, vget_high_s32(low.val[0]), vget_high_s32(high.val[0]));
         put(3, vget_high_s32(low.val[1]), vget_high_s32(high.val[1]));
     }
+};
+
+struct NeonMachine : NeonWords {
+    using F = NeonFloats;
+    using I = NeonInts;
+    struct Session {};
+    static constexpr int kWidth = 4;
+    static constexpr int kRowVectors = 2;
+    static constexpr int kColumns = 4;
+    static constexpr bool kFinishesLate = false;
+    // All digits are signed; the digits of P are stored minus 128.
+    static constexpr int kQueryOffset[3] = {0, 0, 0};
+    static constexpr int kWeightOffset[3] = {-128, -128, -128};
 
     static constexpr bool kExp2BySegments = false;
     // The table's entries at these indices.
