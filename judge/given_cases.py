@@ -11,8 +11,7 @@ import struct
 import sys
 
 import terminal
-from case_table import (ELEMENT_BYTES, LONG_HEADER_BYTES, MASKS, NAME, PRODUCTS, SHORT_HEADER_BYTES, UNKNOWN_CRC,
-                        Case)
+from case_table import (ELEMENT_BYTES, LONG_HEADER_BYTES, MASKS, NAME, PRODUCTS, SHORT_HEADER_BYTES, UNKNOWN_CRC, Case)
 from tsv import TableError
 
 VERSION_2 = -2

@@ -313,8 +313,7 @@ class CaseJudge:
             return self.session.run(place.input, place.output, self.limit_s)
         command = self.settings.hw4_command(place.input, place.output)
         try:
-            return child.run(command, self.limit_s, keep_streams=self.settings.is_from_elsewhere,
-                             cwd=place.folder)
+            return child.run(command, self.limit_s, keep_streams=self.settings.is_from_elsewhere, cwd=place.folder)
         except OSError as error:
             raise CannotRun(f"cannot be run: {error.strerror}") from error
 

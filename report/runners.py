@@ -215,8 +215,7 @@ def accuracy(bench, shapes, peers):
         records.append({"name": case.name, "batches": case.batches, "tokens": case.tokens, "dim": case.dim,
                         "largest_errors": {who: found["largest"] for who, found in errors.items()}})
         document.write(cases=records)
-        say(f"{case.name:5} " + "  ".join(f"{who} {error:.2e}" for who, error in
-                                          records[-1]["largest_errors"].items()))
+        say(f"{case.name:5} " + "  ".join(f"{who} {error:.2e}" for who, error in records[-1]["largest_errors"].items()))
 
 
 SEED = 20261115

@@ -11,8 +11,7 @@ ABI = 0
 
 
 class Tensor(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("batch", ctypes.c_int64), ("head", ctypes.c_int64),
-                ("row", ctypes.c_int64)]
+    _fields_ = [("data", ctypes.c_void_p), ("batch", ctypes.c_int64), ("head", ctypes.c_int64), ("row", ctypes.c_int64)]
 
 
 PAGES = [("pages", ctypes.c_void_p)] + [(name, ctypes.c_int64) for name in ("page_keys", "page_columns", "page_count")]

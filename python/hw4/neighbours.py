@@ -245,8 +245,7 @@ def drifts(samples):
 
 def pairs_of(mine, others):
     """The pairs of samples in the same half of a turn whose clocks are equal."""
-    return [(a, b) for a, b in zip(mine, others)
-            if abs(a["mhz"] - b["mhz"]) <= CLOCKS_APART * max(a["mhz"], b["mhz"])]
+    return [(a, b) for a, b in zip(mine, others) if abs(a["mhz"] - b["mhz"]) <= CLOCKS_APART * max(a["mhz"], b["mhz"])]
 
 
 def compared(sampler, works, rounds, idles):

@@ -150,8 +150,7 @@ def _outputs(q, v, lse, statistics):
 def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, contract: str, scale: float, window: int,
                check: bool) -> Tensor:
     o = _output(q, v.shape[-1])
-    _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, None, None, check, scale, None,
-         window)
+    _run(library.FORWARD, (_rows(q), _rows(k), _rows(v), o), causal, contract, None, None, check, scale, None, window)
     return o
 
 

@@ -476,8 +476,7 @@ def allreduce(data):
     rows = data["collectives"]["allreduce"]
     sizes = sorted({row["size"] for row in rows})
     several = [row for row in rows if row["ranks"] > 1]
-    kinds = list(dict.fromkeys((row["device"], row["ranks"], row["via"]) for row in several
-                               if row["status"] == "ok"))
+    kinds = list(dict.fromkeys((row["device"], row["ranks"], row["via"]) for row in several if row["status"] == "ok"))
     cells = {(row["device"], row["ranks"], row["via"], row["size"]): row for row in several}
     table = [(code(via), device, str(ranks),
               *(known(cells.get((device, ranks, via, size), {}).get("busbw_gb_s"), ".2f") for size in sizes))

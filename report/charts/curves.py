@@ -73,8 +73,7 @@ def speedup_over_seq(data):
     """The whole command beside the sequential program, in groups of one head size, ordered by N."""
     fig = style.figure(3.75)
     found = [(record["name"], data.sequential_case(record["name"])) for record in data.file_cases]
-    gains = {name: Spread.of(data.file_case(name)["seconds"]["hw4"]).under(seconds.mid)
-             for name, (seconds, _) in found}
+    gains = {name: Spread.of(data.file_case(name)["seconds"]["hw4"]).under(seconds.mid) for name, (seconds, _) in found}
     low, high = min(gain.low for gain in gains.values()) / 2, max(gain.high for gain in gains.values()) * 2.5
     for index, dim in enumerate((32, 64)):
         records = sorted((record for _, (_, record) in found if record["dim"] == dim),

@@ -384,8 +384,7 @@ def products(ax, x, y):
             level = 4 - of_q - of_k
             taken = level in LEVELS
             face = tint(LEVELS[level][0], 0.45) if taken else "white"
-            box(ax, x + WIDE * column, y - WIDE * (row + 1), WIDE, WIDE, face,
-                        edge=style.INK if taken else style.PALE)
+            box(ax, x + WIDE * column, y - WIDE * (row + 1), WIDE, WIDE, face, edge=style.INK if taken else style.PALE)
             centred(ax, x + WIDE * (column + 0.5), y - WIDE * (row + 0.5), f"q{of_q}·k{of_k}",
                     color=style.INK if taken else style.GREY)
     for column, of_k in enumerate((2, 1, 0)):
@@ -403,8 +402,7 @@ def digits(_):
     number(ax, 0.15, 0.65, "k", K)
     products(ax, 3.15, 2.2)
     for step, (colour, name, weight) in enumerate(LEVELS.values()):
-        style.key(ax, 5.5, 1.95 - 0.3 * step, tint(colour, 0.45), "",
-                  f"{name} = sum over the columns, {weight}")
+        style.key(ax, 5.5, 1.95 - 0.3 * step, tint(colour, 0.45), "", f"{name} = sum over the columns, {weight}")
     style.key(ax, 5.5, 1.05, "white", "", "left out: weights 2⁸ and 1")
     lines(ax, 5.5, 0.65, ["score = 256·L0 + L1 + (L2 >> 8), in units of 2²⁴·2^−(e+f):",
                                   "an integer, the same whatever the order of the sums"], gap=0.17)

@@ -1,7 +1,5 @@
 #include "src/bench/allreduce.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,6 +9,7 @@
 #include "src/bench/row_json.h"
 #include "src/bench/sampling.h"
 #include "src/bench/tables.h"
+#include "src/run/output_checksum.h"
 
 namespace hw4::bench {
 namespace {
@@ -93,16 +92,14 @@ public:
     int64_t wrong(const Expected& expected, std::string& crc32) const {
         Numbers sums(kPeriod);
         int64_t wrong = 0;
-        uLong crc = ::crc32_z(0, nullptr, 0);
+        OutputChecksum checksum;
         for (size_t first = 0; first < count_; first += kPeriod) {
             const size_t count = std::min(kPeriod, count_ - first);
             memory_->get(first, count, sums.data());
             wrong += expected.wrong_in(sums.data(), count);
-            crc = ::crc32_z(crc, reinterpret_cast<const unsigned char*>(sums.data()), count * sizeof(float));
+            checksum.add(first * sizeof(float), sums.data(), count * sizeof(float));
         }
-        char digits[16];
-        std::snprintf(digits, sizeof digits, "%08lx", crc);
-        crc32 = digits;
+        crc32 = checksum.text();
         return wrong;
     }
 

@@ -76,12 +76,6 @@ bool settled(const std::vector<double>& seconds, const Rules& rules, Clock::time
     return seconds_since(start) >= rules.limit_s;
 }
 
-std::string crc32_of(const UntouchedVector<float>& output) {
-    OutputChecksum checksum;
-    checksum.add(0, output.data(), output.size() * sizeof(float));
-    return checksum.text();
-}
-
 // All passes of a cell, with shared data.
 class CellMeasurement {
 public:
@@ -129,7 +123,7 @@ private:
         result.peak_bytes = memory.peak();
         report("checks", kUnknown);
         const UntouchedVector<float> output = subject->output();
-        result.output_crc32 = crc32_of(output);
+        result.output_crc32 = OutputChecksum::of(output.data(), output.size() * sizeof(float));
         result.error = error_of_rows(data, output.data());
         const Contract* const contract = find_contract(cell_.impl);
         if (contract != nullptr) result.as_reference = has_reference_bytes(*contract, data, output.data());

@@ -95,9 +95,7 @@ private:
     std::string crc32_of_parameters() {
         std::vector<float> parameters(trainer_.parameters().floats);
         machine_.get(parameters.data(), trainer_.weights(), parameters.size());
-        OutputChecksum checksum;
-        checksum.add(0, parameters.data(), parameters.size() * sizeof(float));
-        return checksum.text();
+        return OutputChecksum::of(parameters.data(), parameters.size() * sizeof(float));
     }
     void step(bool each_operation) {
         machine_.begin_step(each_operation);

@@ -22,8 +22,6 @@
 namespace hw4 {
 namespace {
 
-// The cases of a run between opening and settling, by number. Cases that are opened ahead wait here.
-
 // The threads' view of a case.
 struct PendingCase {
     PendingCase(RunCase& run_case, int its_number)
@@ -41,6 +39,7 @@ struct PendingCase {
     bool over = false; // guarded by the line's lock
 };
 
+// The cases of a run between opening and settling, by number. Cases that are opened ahead wait here.
 class CaseLine : private SharedState {
 public:
     explicit CaseLine(int most) : most_(most) {}
@@ -114,10 +113,8 @@ private:
 };
 
 constexpr size_t kMostPrepared = size_t{1} << 30; // of the output's pages, which leaves memory for others
-
-constexpr size_t kMostTouched = size_t{2} << 20; // per buffer: longer ones are for rows that a pipe's header claims
-
-constexpr int kMostOpen = 8; // open cases: enough small ones to fill the ring, but few descriptors
+constexpr size_t kMostTouched = size_t{2} << 20;  // per buffer: longer ones are for rows that a pipe's header claims
+constexpr int kMostOpen = 8;                      // open cases: enough small ones to fill the ring, but few descriptors
 
 // Touches the pages of a buffer in advance, in a thread that is still idle.
 void touch(volatile unsigned char* buffer, size_t bytes) {

@@ -14,6 +14,13 @@ namespace hw4 {
 
 class OutputChecksum {
 public:
+    // The checksum of a whole output.
+    static std::string of(const void* data, size_t bytes) {
+        OutputChecksum checksum;
+        checksum.add(0, data, bytes);
+        return checksum.text();
+    }
+
     // Bytes of the output from `offset` on; each byte is given once.
     void add(uint64_t offset, const void* data, size_t bytes) {
         add_part(offset, ::crc32_z(0, static_cast<const unsigned char*>(data), bytes), bytes);

@@ -5,8 +5,7 @@ import functools
 import unittest
 
 import cli_test
-from cli_test import (BAD_DATA, OK, CliTest, by_seq, generated,
-                      generated_by, hw4, kernels, run)
+from cli_test import BAD_DATA, OK, CliTest, by_seq, generated, generated_by, hw4, kernels, run
 
 # B, heads, key-value heads, N_q, N_k, d
 SHAPES = ((1, 1, 1, 1, 1, 1), (2, 4, 2, 33, 33, 7), (1, 6, 1, 5, 70, 33), (3, 3, 3, 65, 1, 32), (1, 2, 1, 130, 70, 64))

@@ -163,8 +163,7 @@ class GenerateTest(LongHeaderTest):
                 self.assertEqual(run("generate", "--shape", "2,3,4", *options, path).returncode, OK)
                 wanted = header(heads=heads, kv_heads=kv_heads, N_k=keys, mask=int("--causal" in options))
                 self.assertEqual(path.read_bytes()[:64], wanted)
-                self.assertEqual(path.stat().st_size,
-                                 64 + data_bytes(heads=heads, kv_heads=kv_heads, N_k=keys))
+                self.assertEqual(path.stat().st_size, 64 + data_bytes(heads=heads, kv_heads=kv_heads, N_k=keys))
 
     def test_the_same_numbers_under_both_headers(self):
         path = self.dir / "case.in"

@@ -80,8 +80,7 @@ def row(name, crc_in, shape=None, kind="uniform", limit="5"):
 
 
 def expected_row(name, contract="f32", crc=None, revision=None):
-    return (f"{name}\tforward\t{contract}\tnone\t{revision or REVISIONS[contract]}\t"
-            f"{crc or CRCS[name, contract]}")
+    return f"{name}\tforward\t{contract}\tnone\t{revision or REVISIONS[contract]}\t{crc or CRCS[name, contract]}"
 
 
 def expected_rows():
