@@ -9,6 +9,7 @@
 #include "src/bench/workbench.h"
 #include "src/ranks/launched.h"
 #include "src/run/output_checksum.h"
+#include "src/step/kernels.h"
 #include "src/step/philox.h"
 #include "src/step/weights.h"
 

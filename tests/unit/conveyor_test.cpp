@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
 
+#include <future>
 #include <map>
 
 #include "src/base/file_descriptor.h"

@@ -101,8 +101,8 @@ TEST_P(CpuRun, GivesTheSameBytesHoweverItIsCut) {
     }
 }
 
-                         [](const auto& instance) {
-    return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cpu, CpuRun, testing::ValuesIn(cpu::kernels()),
+                         [](const auto& instance) { return std::string(instance.param.name); });
 
-                         } // namespace
-                         } // namespace hw4
+} // namespace
+} // namespace hw4
