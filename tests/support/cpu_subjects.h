@@ -46,7 +46,8 @@ inline std::vector<Subject> cpu_subjects(const std::vector<const Contract*>& con
     std::vector<Subject> list;
     for (const Contract* contract : contracts) {
         list.push_back(reference_subject(*contract));
-        for (const cpu::Kernel& kernel : cpu_kernels_of(kForward, contract)) list.push_back(cpu_subject(kernel));
+        for (const cpu::Kernel& kernel : cpu::kernels())
+            if (kernel.does == &kForward && kernel.under == contract) list.push_back(cpu_subject(kernel));
     }
     return list;
 }

@@ -56,7 +56,9 @@ protected:
         return whole;
     }
 
-    static std::string bytes_of(const std::vector<float>& values) { return bytes_of(values.data(), values.size()); }
+    static std::string bytes_of(const std::vector<float>& values) {
+        return hw4::bytes_of(values.data(), values.size());
+    }
 
     TemporaryFolder folder_;
     InterruptGuard interrupts_;
