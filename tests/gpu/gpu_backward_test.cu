@@ -295,12 +295,6 @@ TEST_P(EachGpuBackwardKernel, DoesNotComputeForwardWhereItIsGiven) {
     EXPECT_FALSE(same_bytes(test.expected, attend(test, needs.scratch_bytes, with_another)));
 }
 
-std::vector<float> values_of(const Problem& problem) {
-    std::vector<float> in(problem.floats_in(problem.input_rows()));
-    fill_case_values({problem, CaseKind::uniform, 5}, 0, in.size(), in.data());
-    return in;
-}
-
 TEST_P(EachGpuBackwardKernel, OfZerosIsPositiveZero) {
     for (const Mask mask : kEveryMask) {
         const Problem problem = backward_of({2, 4, 2, 130, 66, 64}, mask);
