@@ -57,7 +57,7 @@ void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vec
                            {"limit", kValue, [&](const char* value) { rules.limit_s = parse_seconds(value); }},
                            {"output", kValue, [&](const char* value) { request.output = parse_json_name(value); }},
                            flag("quiet", request.quiet)});
-    request.action = take_options(argc, argv, own, usage_error);
+    request.action = take_options(argc, argv, own);
     if (request.action == Action::run && optind < argc)
         usage_error("'" + std::string(argv[optind]) + "': need options alone");
 }
@@ -76,12 +76,12 @@ AllreduceRequest parse_allreduce(int argc, char** argv) {
 }
 
 const std::vector<StepPreset>& step_presets() {
-#define HW4_FIVE "--model small,medium,large,xl,2.7B"
+    const std::string five = "--model small,medium,large,xl,2.7B ";
     static const std::vector<StepPreset> list = {
-        {"cs336-step", "the five models, contexts 128 to 1024", HW4_FIVE " --seq_len 128..1k"},
+        {"cs336-step", "the five models, contexts 128 to 1024", five + "--seq_len 128..1k"},
         {"cs336-warmup", "small, context 128, after 0, 1, 2 and 5 warm-up steps", "--seq_len 128 --warmup 0,1,2,5"},
         {"cs336-precision", "the five models, context 512, float32 and bf16",
-         HW4_FIVE " --seq_len 512 --contract f32,bf16"},
+         five + "--seq_len 512 --contract f32,bf16"},
         {"cs336-naive", "small, contexts 128 to 1024, attention hw4's own and naive",
          "--seq_len 128..1k --attention ours,naive"},
         {"cs336-memory", "2.7B, contexts 128, 256 and 512, a step for --memory",
@@ -91,7 +91,6 @@ const std::vector<StepPreset>& step_presets() {
         {"cs336-shard", "xl, context 128: the optimizer whole and sharded",
          "--model xl --seq_len 128 --ways flat --shard=both"},
     };
-#undef HW4_FIVE
     return list;
 }
 
@@ -333,8 +332,8 @@ ExitCode run_step(const bench::StepRequest& request, std::vector<std::string> ar
         if (row.outcome.status == bench::Status::ok)
             tracks = {{bench::words_of(cell), "forward", row.in_forward.events},
                       {bench::words_of(cell), "step", row.in_step.events}};
-        report.add(row.outcome, row.seconds.empty() && !ranks.is_first() ? "" : bench::step_line(row),
-                   row.seconds.empty() && !ranks.is_first() ? "" : bench::step_json(row), tracks);
+        const bool shown = ranks.is_first(); // the others may have no times
+        report.add(row.outcome, shown ? bench::step_line(row) : "", shown ? bench::step_json(row) : "", tracks);
     }
     return report.finish();
 }

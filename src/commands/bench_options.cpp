@@ -141,7 +141,7 @@ void refuse_contradictions(const Request& request) {
 
 Request parse_request(int argc, char** argv) {
     Request request;
-    request.action = take_options(argc, argv, options_of(request), usage_error);
+    request.action = take_options(argc, argv, options_of(request));
     if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
@@ -158,8 +158,7 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
     request.action = take_options(
         argc, argv,
         {{"device", required_argument, [&](const char* value) { request.device = parse_device(value); }},
-         {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}},
-        usage_error);
+         {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}});
     if (request.action != Action::run) return request;
     if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': accumulate needs options alone");
     return request;
@@ -167,7 +166,7 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
 
 StartUpRequest parse_start_up(int argc, char** argv) {
     StartUpRequest request;
-    request.action = take_options(argc, argv, {}, usage_error);
+    request.action = take_options(argc, argv, {});
     if (request.action == Action::run && optind < argc)
         usage_error("start-up takes no '" + std::string(argv[optind]) + "'");
     return request;

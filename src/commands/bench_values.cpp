@@ -43,8 +43,6 @@ std::optional<int64_t> sized_number(const std::string& text, int64_t least, int6
     return *count * unit;
 }
 
-void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
-
 void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
                  const std::vector<std::string>& names) {
     std::string list;

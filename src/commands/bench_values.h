@@ -15,8 +15,6 @@ namespace hw4::bench {
 // `most`.
 std::optional<int64_t> sized_number(const std::string& text, int64_t least, int64_t most);
 
-// Names bench --help.
-[[noreturn]] void usage_error(const std::string& what);
 // For a value with an unknown name `word`. `need`: "one of " or "some of ".
 [[noreturn]] void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
                               const std::vector<std::string>& names);
