@@ -78,7 +78,7 @@ HEADER :=
 DEVICE_CODE :=
 NOTE_INCLUDES = -MMD -MP
 GENCODE_WGMMA :=
-GENCODE_F32 :=
+GENCODE_SAME :=
 GENCODE_TILES :=
 
 # MPI is in one file, and in hw4 only on request; the tests have their own hw4 with MPI, where it is found. Open MPI's
@@ -147,10 +147,11 @@ machine_code = $(foreach a,$(ARCHS),-gencode=arch=compute_$(call $(1),$(a)),code
 ptx_code = -gencode=arch=compute_$(1),code=compute_$(1)
 gencode = $(call machine_code,$(1)) $(call ptx_code,$(call $(1),$(PTX_ARCH)))
 GENCODE := $(call gencode,itself)
-# From 8.0 to 9.0 the kernels of f32 have the same source, and so the same PTX, which takes most of their time.
+# From 8.0 to 9.0 the kernels of f32 and those of mma.sync have the same source, and so the same PTX, which takes most
+# of their time.
 same_ptx = $(if $(filter 86 87 88 89 90,$(1)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(1)),$(1))
-GENCODE_F32 := $(call gencode,same_ptx)
-# Its tiles need 8.0: PTX of an earlier architecture would contain empty kernels.
+GENCODE_SAME := $(call gencode,same_ptx)
+# f32's tiles need 8.0: PTX of an earlier architecture would contain empty kernels.
 TILES_PTX := $(if $(filter 75,$(PTX_ARCH)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(PTX_ARCH)),$(call same_ptx,$(PTX_ARCH)))
 GENCODE_TILES := $(call machine_code,same_ptx) $(call ptx_code,$(TILES_PTX))
 # wgmma exists only for compute capability 9.0, under the name 90a.
@@ -232,6 +233,8 @@ F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) $(addprefix src/gpu/,convert.cu ro
     tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked drawn_window) \
     $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu) $(STEP_KERNELS)
+MMA_SOURCES := $(patsubst %,src/gpu/%.cu,fixed/forward/mma_groups fixed16/forward/mma_pairs fixed16/forward/card_powers \
+    half/forward/mma_half half/backward/mma_gradients half/backward/rows)
 HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/library/*.cu profile/*.cu) \
     $(wildcard report/reference/*.cu) $(GPU_TESTS) tests/fuzz/gpu_side.cu \
     $(patsubst %,src/bench/gpu/%.cu,naive workbench summation start_up) $(filter-out $(STEP_KERNELS),$(STEP_GPU)))
@@ -386,7 +389,7 @@ $(call objects,$(wildcard src/gpu/*/*/wgmma_*.cu)): private DEVICE_CODE := $(GEN
 ifeq ($(CUDA),yes)
 # Half precision is compared by a bound and has its own files; its kernels spell out which operations they mean.
 $(call objects,$(wildcard src/gpu/half/*.cu src/gpu/half/*/*.cu)): private EXACT_DEVICE :=
-$(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
+$(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES)) $(MMA_SOURCES)): private DEVICE_CODE := $(GENCODE_SAME)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # Host code alone: compiling it for a GPU would produce nothing. GoogleTest's macros contain an else. The host compiler
 # records the included files; nvcc would preprocess each file again for that.
@@ -510,7 +513,7 @@ $(MY_KERNEL): $(FILE) $(wildcard $(dir $(FILE))*.h $(dir $(FILE))*.cuh) src/gpu/
     Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(COMPILE_CU) $(GENCODE_F32) -shared $< -o $@
+	$(Q)$(COMPILE_CU) $(GENCODE_SAME) -shared $< -o $@
 
 .PHONY: references
 references: $(REFERENCES)
