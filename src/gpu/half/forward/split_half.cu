@@ -160,12 +160,12 @@ struct FoldedSums {
     }
 };
 
-// Adds the parts of a row that sees several: every 16th part from each of the first 16 on, then these 16 sums. A row has
-// a warp where there are few parts, or else 16, one for each sum.
+// Adds the parts of a row that sees several: every 16th part from each of the first 16 on, then these 16 sums. A row
+// has a warp where there are few parts, or else 16, one for each sum.
 constexpr int kFoldSums = 16;
 
 template <class Number, int kDim, int kRowWarps>
-__global__ void __launch_bounds__(kRowWarps == 1 ? kMmaThreads : kFoldSums* kWarpSize)
+__global__ void __launch_bounds__(kRowWarps == 1 ? kMmaThreads : kFoldSums * kWarpSize)
     split_fold_kernel(const __grid_constant__ SplitArgs args) {
 #if __CUDA_ARCH__ >= 800
     __shared__ __align__(16) float4 sums[kRowWarps][kDim / 4];
