@@ -156,8 +156,8 @@ TILES_PTX := $(if $(filter 75,$(PTX_ARCH)),$(firstword $(filter 80,$(NVCC_ARCHS)
 GENCODE_TILES := $(call machine_code,same_ptx) $(call ptx_code,$(TILES_PTX))
 # wgmma exists only for compute capability 9.0, under the name 90a.
 GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)code=sm_90a,$(GENCODE))
-# Device code is stored compressed; the first launch of a kernel unpacks it.
-COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=size)
+# Device code is stored compressed; the first launch of a kernel unpacks it. The smallest size takes long to make.
+COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=balance)
 # nvcc splits the flags that it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(strip $(EXACT) $(HARDEN) -Wall -Wextra -Wshadow $(FALSE_ALARMS) -Werror))
 HW4_NVCCFLAGS = -std=c++17 $(LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
@@ -199,7 +199,8 @@ HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
     $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
     $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,generic reference tokens weights),$(STEP))
-COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(STEP) $(RANKS) \
+HOT := $(filter-out src/contracts/list.cpp src/cpu/engine.cpp,$(HOT))
+COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(CONTRACTS) $(STEP) $(RANKS) src/cpu/engine.cpp \
     $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
 # The files that take longest to compile come first, so that none of them ends last.
@@ -229,19 +230,21 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Files with kernels for every card that f32 supports, and files without kernels; all others have kernels of fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) $(addprefix src/gpu/,convert.cu row_passes.cu) profile/my_kernel.cu \
-    tests/support/large_tiles.cu
+PLANS := src/gpu/f32/forward/split_keys.cu src/gpu/f32/backward/kept_pairs.cu
+F32_SOURCES := $(filter-out $(PLANS),$(wildcard src/gpu/f32/*/*.cu)) $(addprefix src/gpu/,convert.cu row_passes.cu) \
+    profile/my_kernel.cu tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked drawn_window) \
     $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu) $(STEP_KERNELS)
 MMA_SOURCES := $(patsubst %,src/gpu/%.cu,fixed/forward/mma_groups fixed16/forward/mma_pairs fixed16/forward/card_powers \
     half/forward/mma_half half/backward/mma_gradients half/backward/rows)
-HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/library/*.cu profile/*.cu) \
-    $(wildcard report/reference/*.cu) $(GPU_TESTS) tests/fuzz/gpu_side.cu \
+HOST_CU := $(PLANS) $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/library/*.cu) \
+    $(wildcard profile/*.cu report/reference/*.cu) $(GPU_TESTS) tests/fuzz/gpu_side.cu \
     $(patsubst %,src/bench/gpu/%.cu,naive workbench summation start_up) $(filter-out $(STEP_KERNELS),$(STEP_GPU)))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp include src tests testcases judge profile report -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
+hot_first = $(filter $(call objects,$(HOT)),$(1)) $(filter-out $(call objects,$(HOT)),$(filter %.o,$(1)))
 , := ,
 to_linker = $(addprefix $(if $(filter yes,$(CUDA)),-Xlinker ,-Wl$(,)),$(1))
 ifeq ($(CUDA),yes)
@@ -290,7 +293,7 @@ endif
 $(HW4): $(HW4_OBJECTS) $(BUILD)/setting/$(HW4)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(if $(filter yes,$(MPI)),$(MPI_LIBS))
+	$(Q)$(LINK_CU) $(call hot_first,$^) -o $@ $(LDLIBS) $(if $(filter yes,$(MPI)),$(MPI_LIBS))
 
 ## hw4-mpi: build build/hw4_mpi, hw4 with MPI for any value of MPI=, which the tests and make measure start with mpirun
 .PHONY: hw4-mpi
@@ -298,7 +301,7 @@ hw4-mpi: $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 	$(if $(MPI_FOUND),,$(error make hw4-mpi needs $(MPICC), which was not found (Debian: openmpi-bin, libopenmpi-dev)))@:
 $(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI) $(BUILD)/setting/hw4_mpi
 	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
+	$(Q)$(LINK_CU) $(call hot_first,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
 
 # Beside the tested programs, where these are not in the usual folder.
 LIBRARY_DIR := $(if $(filter-out .,$(BIN)),$(BIN),$(BUILD))
@@ -376,7 +379,13 @@ $(BUILD)/headers/%.gch: Makefile $(BUILD)/cpp-command
 	$(call say,CXX,$(@F))
 	$(Q)$(COMPILE_CPP) -x c++-header $(@:.gch=) -o $@
 $(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp \
-    testcases/generate.cpp judge/compare.cpp src/ranks/without_mpi.cpp $(NO_GPU) $(NO_COMMANDS)))
+    testcases/generate.cpp judge/compare.cpp src/ranks/without_mpi.cpp $(NO_GPU) $(NO_COMMANDS) \
+    $(filter-out $(GPU_TESTS),$(HOST_CU))))
+# Files with flags of their own cannot use them.
+$(eval $(call with_headers,hot,$(LEVEL),$(STANDARD_HEADERS),$(filter-out $(CPU_KERNELS) src/step/avx2.cpp \
+    src/step/avx512.cpp src/step/generic.cpp,$(HOT)) judge/exact_values.cpp))
+# The host's part of a file with kernels launches them and no more; the level is the host's alone.
+$(call objects,$(filter-out $(HOST_CU),$(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))): private LEVEL := -O1
 # The tests' own code would take longer to optimise than to run, except in tests that compute; the tested code is the
 # programs'.
 $(eval $(call with_headers,tests,$(if $(INSTRUMENT),-O1,-O0 -U_FORTIFY_SOURCE),gtest/gtest.h $(STANDARD_HEADERS),\
