@@ -26,8 +26,6 @@ ASKED := $(filter-out undefined,$(origin CUDA) $(origin ARCHS) $(origin PTX_ARCH
 NO_CUDA_BECAUSE := $(if $(filter undefined,$(origin CUDA)),nvcc was not found,CUDA=no was given)
 CUDA ?= $(if $(NVCC),yes,no)
 SANITIZE ?=
-COVERAGE ?=
-GCOV ?= $(subst g++,gcov,$(firstword $(CXX)))
 PYTHON ?= python3
 TEST_ARGS ?=
 CASES ?=
@@ -37,7 +35,6 @@ LINT_FILES ?=
 FUZZ_SECONDS ?= 60
 FUZZ_CXX ?= clang++
 SOAK_SECONDS ?= 600
-COVERAGE_ARGS ?=
 CXXFLAGS ?=
 LDFLAGS ?=
 NVCCFLAGS ?=
@@ -68,7 +65,7 @@ HARDEN_LINK := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 # SANITIZE=1 is AddressSanitizer and UndefinedBehaviorSanitizer, SANITIZE=thread is ThreadSanitizer.
 SANITIZER_1 := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZER_thread := -fsanitize=thread -fno-omit-frame-pointer
-INSTRUMENT := $(if $(SANITIZE),$(SANITIZER_$(SANITIZE)),$(if $(COVERAGE),--coverage))
+INSTRUMENT := $(if $(SANITIZE),$(SANITIZER_$(SANITIZE)))
 LEVEL := $(if $(INSTRUMENT),-O1,-O3)
 HW4_CXXFLAGS = -std=c++17 -I. $(if $(INSTRUMENT),-g $(INSTRUMENT),$(HARDEN)) $(LEVEL) $(WARN) $(CXXFLAGS) $(EXACT)
 HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
@@ -180,7 +177,7 @@ TEST_PROGRAMS := $(if $(CPU_ONLY),CUDA=no BIN=$(TEST_BIN) programs,all)
 TEST_PLACES := --bin $(TEST_BIN) --build $(BUILD) $(if $(CPU_ONLY)$(filter no,$(CUDA)),--no-cuda)
 
 # ---- Files: each component's folder; processors' kernels only for this machine's processor.
-COMMON := $(wildcard src/base/*.cpp src/problem/*.cpp src/io/*.cpp) $(if $(COVERAGE),tests/coverage_exit.cpp)
+COMMON := $(wildcard src/base/*.cpp src/problem/*.cpp src/io/*.cpp)
 CONTRACTS := $(wildcard src/contracts/*.cpp src/contracts/*/*.cpp)
 ARM_KERNELS := f32/neon fixed/sdot fixed/smmla
 X86_KERNELS := f32/avx2 f32/avx512 fixed/avx2 fixed/avx_vnni fixed/avx512 fixed/amx half/amx
@@ -224,7 +221,6 @@ BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward case_values causal con
     fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_backward \
     half_tiles properties row_statistics shares step_accuracy step_machines stored_elements untouched_vector)
 UNIT_SUPPORT := $(patsubst %,tests/support/%.cpp,main every_float expected_by_reference)
-FUZZ_CORPUS := tests/fuzz/corpus/made
 FUZZ_SOURCES := tests/fuzz/case_reader.cpp
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
@@ -271,8 +267,8 @@ PROGRAMS := $(HW4) $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these runs its own make; two at once would compile the same files.
-NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes soak-load \
-    soak-slurm sanitize tsan coverage fuzz test-x86 test-arm
+NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes sanitize tsan \
+    fuzz test-x86 test-arm
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
 .NOTPARALLEL:
 endif
@@ -407,12 +403,6 @@ $(call objects,$(HOST_CU)): private NOTE_INCLUDES = -Xcompiler -MMD,-MP,-MF,$(@:
 $(BUILD)/tests/gpu/kernel_file_test.cu.o: private override NVCCFLAGS += -DHW4_MY_KERNEL='"$(BUILD)/my_kernel.so"'
 endif
 
-ifneq ($(COVERAGE),)
-# Threads count atomically, except in the arithmetic, which would take ten times as long.
-$(call objects,$(filter-out src/problem/domain.cpp $(CPU_KERNELS),$(HW4_HOST))): private FILE_FLAGS := -fprofile-update=atomic
-$(call objects,$(HW4_HOST)): private HEADER :=
-endif
-
 # The GPU kernels' names, for the answer of a build without them.
 GPU_KERNEL_LISTS := $(wildcard src/gpu/*/kernels.cu)
 GPU_KERNEL_NAMES := $(shell sed -n 's/^ *{"\([a-z0-9_]*\)",.*/\1/p' $(GPU_KERNEL_LISTS))
@@ -479,17 +469,12 @@ test: | need-test
 	tests/run $(TEST_PLACES) $(TEST_ARGS)
 
 .PHONY: tests
-tests: $(FUZZ_CORPUS) $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
+tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 # A plain Python cannot load instrumented code.
 tests: $(if $(INSTRUMENT),,lib $(EXAMPLES))
 tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
-
-# The fuzzer starts from these files; the unit tests run each file once.
-$(FUZZ_CORPUS): tests/fuzz/make_corpus
-	$(call say,MAKE,$(@D))
-	$(Q)$(PYTHON) $<
 
 # Without the GPU engine, in every build.
 $(BUILD)/unit_tests: $(TEST_OBJECTS) $(call objects,$(NO_GPU) $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES))
@@ -576,10 +561,10 @@ measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-## soak: all long tests: soak-differential, soak-kernels, soak-faults, soak-sizes, soak-load, soak-slurm
+## soak: all long tests: soak-differential, soak-kernels, soak-faults, soak-sizes
 ## soak-differential: every kernel of this machine against the references on random cases, for SOAK_SECONDS=600
 .PHONY: soak soak-differential
-soak: soak-differential soak-kernels soak-faults soak-sizes soak-load soak-slurm
+soak: soak-differential soak-kernels soak-faults soak-sizes
 soak-differential: $(BUILD)/differential
 	$(BUILD)/differential --seconds $(SOAK_SECONDS)
 
@@ -587,44 +572,30 @@ soak-differential: $(BUILD)/differential
 # claim.
 ## fuzz: the fuzzer of the case reader, for FUZZ_SECONDS=60 (needs clang with libFuzzer)
 .PHONY: fuzz
-fuzz: $(FUZZ_CORPUS)
+fuzz:
 	@echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' | \
 	    $(FUZZ_CXX) -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null || \
 	    { echo "make fuzz needs $(FUZZ_CXX) with libFuzzer (Debian: clang, libclang-rt-dev); FUZZ_CXX names another" >&2; exit 1; }
 	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/fuzz CXX=$(FUZZ_CXX) CUDA=no SANITIZE=1 \
 	    CXXFLAGS="$(CXXFLAGS) -fsanitize=fuzzer-no-link" build/fuzz/case_reader
 	@mkdir -p build/fuzz/learnt build/fuzz/crashes
-	build/fuzz/case_reader build/fuzz/learnt tests/fuzz/corpus/case_reader -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	build/fuzz/case_reader build/fuzz/learnt testcases/small -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
 	    -rss_limit_mb=1024 -malloc_limit_mb=64 -artifact_prefix=build/fuzz/crashes/
 
 $(BUILD)/case_reader: $(call objects,$(FUZZ_SOURCES)) $(TEST_OBJECTS)
 	$(COMPILE_CPP) -fsanitize=fuzzer $^ -o $@ $(LDLIBS)
 
-# The parts of these tests that make test omits because they take minutes. Each test prints its counts.
-SOAK_TESTS := HW4_SOAK=1 HW4_BIN=$(TEST_BIN) HW4_BUILD=$(BUILD) $(PYTHON)
+# The parts of these tests that make test omits because they take minutes.
+SOAK_kernels := unit_tests gpu_tests
+SOAK_faults := fault_matrix_test fault_test
+SOAK_sizes := size_test
 ## soak-kernels: the unit and GPU tests with all of their cases; make test computes some
 ## soak-faults: every way of running hw4 and seq with every call failing in turn, CUDA's too; a large file in little memory
 ## soak-sizes: cases of more than 4 GiB, of more than 2^31 numbers and of 262144 tokens
-## soak-load: sixteen runs at once, again and again; the GPU's too where there is one
-## soak-slurm: hw4 as tasks of a Slurm that the test starts; installs slurm-wlm and Open MPI where it may
-.PHONY: soak-kernels soak-faults soak-sizes soak-load soak-slurm
-soak-kernels soak-faults soak-sizes soak-load soak-slurm: | built-tests
-.PHONY: built-tests
-built-tests:
+.PHONY: soak-kernels soak-faults soak-sizes
+soak-kernels soak-faults soak-sizes: soak-%:
 	@$(MAKE) --no-print-directory $(JOBS) $(TEST_PROGRAMS) tests
-soak-kernels:
-	HW4_SOAK=1 $(SLOW_TESTS) $(TEST_PLACES) unit_tests gpu_tests
-soak-faults:
-	$(SOAK_TESTS) tests/program/fault_matrix_test.py -v
-	$(SOAK_TESTS) tests/program/fault_test.py -v
-soak-sizes:
-	$(SOAK_TESTS) tests/program/size_test.py -v
-soak-load:
-	$(SOAK_TESTS) tests/program/load_test.py
-# Installed first, so that the tests are built with MPI.
-built-tests: | $(if $(filter soak soak-slurm,$(MAKECMDGOALS)),need-slurm)
-soak-slurm:
-	$(SOAK_TESTS) tests/program/slurm_test.py -v
+	HW4_SOAK=1 $(SLOW_TESTS) $(TEST_PLACES) $(SOAK_$*)
 
 # Instrumented tests take many times as long.
 SLOW_TESTS := HW4_TEST_SECONDS=1800 tests/run --step-seconds 7200
@@ -681,28 +652,21 @@ tsan: | need-test
 	TSAN_OPTIONS="halt_on_error=1 report_thread_leaks=0" $(SLOW_TESTS) --bin build/tsan/bin --build build/tsan \
 	    --no-cuda --filter '$(TSAN_UNIT_TESTS)' unit_tests cli_test fault_test small_cases $(TEST_ARGS)
 
-# The count files are created first, because some tests run the programs as a user who may not create any. Where a fault
-# keeps a program from writing its counts, it says so in build/coverage/lost, not among its messages.
-COVERAGE_STEPS := unit_tests cli_test fault_test fault_matrix_test differential_test judge_test small_cases
-## coverage: the lines of host code that tests without a GPU run; COVERAGE_ARGS=--uncovered names the others
-.PHONY: coverage
-coverage: | need-test
-	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/coverage BIN=build/coverage/bin CUDA=no COVERAGE=1 all tests
-	tests/coverage --build build/coverage --bin build/coverage/bin --start
-	GCOV_ERROR_FILE=$(CURDIR)/build/coverage/lost $(SLOW_TESTS) --bin build/coverage/bin --build build/coverage \
-	    --no-cuda --quick $(COVERAGE_STEPS)
-	tests/coverage --build build/coverage --gcov $(GCOV) $(COVERAGE_ARGS)
-
+# initcheck takes memory with marker values for initialized. Tests fill memory with them to show where it is read.
+COMPUTE_SANITIZER = $(firstword $(shell command -v compute-sanitizer) $(dir $(NVCC))compute-sanitizer)
 ## gpu-check: compute-sanitizer's four tools over their GPU tests (needs a GPU)
 .PHONY: gpu-check
 gpu-check: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all tests
-	tests/gpu-check --build $(BUILD)
+	for tool in racecheck 'memcheck --leak-check full' synccheck initcheck; do \
+	    HW4_POISON=$$([[ $$tool = initcheck ]] && echo 0 || echo 1) HW4_TEST_SECONDS=0 tests/run --build $(BUILD) \
+	        --filter '*Sanitizer*:*PitchedMatrix*Copies*' --runner "$(COMPUTE_SANITIZER) --tool $$tool --error-exitcode 99" gpu_tests; \
+	done
 
 ## lint: clang-tidy and cppcheck over the host code and the tests' C++; LINT_FILES="seq.cpp hw4.cu" for some
 .PHONY: lint
 lint: | need-test
-	@tests/lint --flags "-std=c++17 -I. $(filter-out -Werror,$(WARN)) $(CXXFLAGS) $(EXACT)" $(LINT_FILES)
+	@tests/lint $(LINT_FILES)
 
 ## format: lay the sources out with clang-format; format-check only looks
 .PHONY: format format-check
@@ -792,7 +756,7 @@ need-gpu: need-cuda
 	$(if $(PRESENT_ARCHS),,$(error make $(firstword $(MAKECMDGOALS)) needs a GPU: nvidia-smi finds none))@:
 
 # Missing dependencies of a target are installed by apt where that is allowed, or named.
-NEEDS := $(addprefix need-,run test slurm test-x86 test-arm)
+NEEDS := $(addprefix need-,run test test-x86 test-arm)
 .PHONY: $(NEEDS)
 $(NEEDS): need-%:
 	@.ci/need $*

@@ -13,10 +13,15 @@ PEERS = {"flash2 bf16": ("flash2", "bf16"), "cudnn bf16": ("cudnn", "bf16"), "fl
 
 HALF_LADDER = ("64,8192,64", "32,8192,128")
 FIXED16_LADDER = ("4,16384,64", "4,16384,128")
-# B, H, N, d of the results table, and of the sections about Lab5 and CS336.
+# B, H, N, d of the results table, of the comparison with PyTorch, and of the sections about Lab5 and CS336.
 RESULTS, T28 = ("4,16,8192,64", "2,16,8192,128"), "4,1,16384,64"
+LENGTHS = ("32,32,512,64", "16,32,1024,64", RESULTS[0], "1,16,16384,64", "32,16,512,128", "16,16,1024,128", RESULTS[1],
+           "1,16,16384,128")
 LAB5 = ("32,32,512,64", "16,32,1024,64", "4,32,4096,64", "1,32,16384,64")
 CS336_SHORT, CS336_FLASH = ("8,1,256,64", "8,1,1024,64", "8,1,4096,64"), ("1,1,1024,64", "1,1,8192,64", "1,1,65536,64")
+# B, H, heads of K and V, N, d
+CACHES = tuple(f"64,{heads},8192,128" for heads in ("32,32", "32,8", "64,8")) + tuple(
+    f"1,{heads},131072,128" for heads in ("32,32", "32,8", "64,8")) + ("1,32,32,1024,128",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Step:
     cells: dict
     goals: tuple[str, ...] = ("all",)  # make targets to build before
     gpu: bool = True
+    about: int = 0  # seconds on an H200, estimated
     traces: tuple[str, ...] = ()  # additional files
 
 
@@ -37,33 +43,54 @@ def ladder(what, contract, shapes, passes="forward"):
     return Step(what, "ladder", {"contract": contract, "shapes": shapes, "passes": passes, "runs": 20})
 
 
-def sweep(what, *runs):
+def sweep(what, about, *runs):
     """Each run is the arguments of one `hw4 bench`."""
-    return Step(what, "sweep", {"runs": runs, "device": "gpu"})
+    return Step(what, "sweep", {"runs": runs, "device": "gpu"}, about=about)
 
 
-def beside(section, dtype, contracts, peers, cells, *passes, regime="sustained"):
-    return [{"section": section, "dtype": dtype, "contracts": contracts, "peers": peers, "cells": cells, "passes": name,
-             "regime": regime} for name in passes]
+def beside(what, about, *runs):
+    """Each run is the arguments of one measurement of `python -m hw4.neighbours`."""
+    return Step(what, "beside", {"words": tuple(word for run in runs for word in ("--and", *run))[1:]}, ("all", "lib"),
+                about=about)
 
 
-BOTH_WAYS = ("forward", "backward")
-LAB5_BASE = ("--batch_size", "16", "--seq_len", "1k", "--num_heads", "32", "--emb_dim", "2048", "--repeats", "10")
-LAB5_IMPLS = ("--impl", "f32,fixed,fixed16,bf16,fp16")
+def run(section, dtype, contracts, peers, cells, *others):
+    return ("--section", section, "--dtype", dtype, "--contracts", *contracts, "--peers", *peers, "--cells", *cells,
+            *others)
+
+
+BOTH_WAYS = ("--passes", "forward", "backward")
+ALL_WAYS = (*BOTH_WAYS, "both")
+GRAPHS = ("--graphs", "--passes", "forward", "both")  # where Python would be what is timed
+CUDNN = ("cudnn", "fa2")
+DECODE = ("--decode", "--graphs")
+LAB5_BASE = ("--batch_size", "16", "--seq_len", "1k", "--num_heads", "32", "--emb_dim", "2048")
+LAB5_IMPLS = ("--impl", "f32,fixed,fixed16,bf16", "--repeats", "10", "--limit", "1")
+LAB5_LENGTHS = tuple(word for tokens in (512, 1024, 2048, 4096, 8192, 16384)
+                     for word in ("--shape", f"{16384 // tokens},32,{tokens},64"))
 
 STEPS = {
-    "beside": Step("hw4 beside PyTorch's attention, in turns (python -m hw4.neighbours)", "beside", {
-        "rounds": 7, "runs": (
-        *beside("results", "float32", ("f32",), ("efficient",), RESULTS, *BOTH_WAYS),
-        *beside("results", "float32", ("fixed", "fixed16"), ("efficient",), (*RESULTS, T28), "forward"),
-        *beside("results", "float32", ("f32",), ("efficient",), (T28,), "forward"),
-        *beside("results", "bf16", ("bf16",), ("cudnn", "fa2"), RESULTS, *BOTH_WAYS),
-        *beside("results", "bf16", ("bf16", "fixed16"), ("cudnn", "fa2"), (T28,), "forward"),
-        *beside("results", "fp16", ("fp16",), ("cudnn", "fa2"), RESULTS, *BOTH_WAYS),
-        *beside("power", "bf16", ("bf16",), ("cudnn", "fa2"), RESULTS[1:], "forward", regime="burst"),
-        *beside("lab5", "fp16", ("fp16",), ("naive", "fa2", "cudnn"), LAB5, *BOTH_WAYS, "both"),
-        *beside("cs336", "float32", ("f32",), ("naive",), CS336_SHORT, *BOTH_WAYS),
-        *beside("cs336", "bf16", ("bf16",), ("fa2",), CS336_FLASH, *BOTH_WAYS))}, ("all", "lib")),
+    "beside": beside(
+        "the contracts beside PyTorch's attention, in turns (python -m hw4.neighbours)", 75,
+        run("results", "float32", ("f32", "fixed", "fixed16"), ("efficient",), (T28,)),
+        run("results", "float32", ("fixed", "fixed16"), ("efficient",), RESULTS),
+        run("results", "bf16", ("bf16", "fixed16"), CUDNN, (T28,)),
+        run("results", "fp16", ("fp16",), CUDNN, RESULTS, *BOTH_WAYS),
+        run("lab5", "fp16", ("fp16",), ("naive", *CUDNN), LAB5, *ALL_WAYS),
+        run("cs336", "float32", ("f32",), ("naive",), CS336_SHORT, *GRAPHS),
+        run("cs336", "bf16", ("bf16",), ("fa2",), CS336_FLASH, *GRAPHS)),
+    "beside_cudnn": beside(
+        "bf16 beside cuDNN and FlashAttention-2, f32 beside efficient attention, over the length", 165,
+        run("lengths", "bf16", ("bf16",), CUDNN, LENGTHS, *BOTH_WAYS, "--regime", "sustained", "burst", "--values",
+            "normal", "uniform"),
+        run("lengths", "float32", ("f32",), ("efficient",), LENGTHS[:-1], *BOTH_WAYS)),
+    "beside_decode": beside(
+        "decoding from caches, pages and packed sequences, beside PyTorch's attention", 40,
+        run("decode", "float32", ("f32",), ("efficient", "paged"), CACHES, *DECODE),
+        run("decode", "bf16", ("f32", "bf16"), (*CUDNN, "efficient", "paged"), CACHES, *DECODE),
+        run("decode", "float32", ("f32",), ("efficient",), ("1,1,16384,64", "1,4,16384,64")),
+        run("packed", "bf16", ("bf16",), ("lengths",), ("16,16,1024,128", "4,16,8192,64")),
+        run("packed", "float32", ("f32",), ("lengths",), ("16,16,1024,128",))),
     "ladder": ladder("the kernels of f32", "f32", ("t28", "t29")),
     "fixed_ladder": ladder("the kernels of fixed", "fixed", ("t28", "t29", "t11", "4,16384,128")),
     "fixed16_ladder": ladder("the kernels of fixed16", "fixed16", FIXED16_LADDER),
@@ -71,9 +98,9 @@ STEPS = {
     "backward_ladder": ladder("the kernels of f32's backward", "f32", ("4,4096,64",), "backward"),
     "cpu": Step("every contract on the CPU", "cpu", {"case": "t20", "runs": 7}, gpu=False),
     "ablation": Step("the fastest kernels with one part removed from each (report/variants.py)", "ablation",
-                     {"runs": 20}),
+                     {"runs": 20}, about=80),
     "warp_timeline": Step("the phases of each group of warps of wgmma_bf16 (report/variants.py)", "warp_timeline",
-                          {"shape": HALF_LADDER[0]}),
+                          {"shape": HALF_LADDER[0]}, about=15),
     "profile_ladder": profile("the counters of every kernel on t28", "--case", "t28", "--kernel", "all"),
     "profile_cases": profile("the counters of three kernels on cases of growing N", "--case", "t02", "t04", "t06",
                              "t08", "t10", "t18", "t20", "t26", "t28", "--kernel", "padded_tiles", "register_rows",
@@ -103,21 +130,19 @@ STEPS = {
                    "memory_of": "t22", "trace_of": "t22", "trace_streams": (4, 1), "device": "gpu", "runs": 5},
                   ("all", "references"), traces=("t22_streams4.trace.json", "t22_streams1.trace.json")),
     # Where an option is repeated, the last one counts.
-    "lab5": sweep("Lab5: hw4 over batch, heads, width and length, and its memory",
-                  (*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", "--batch_size", "4,8,16,32,64"),
-                  (*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", "--num_heads", "8,16,64"),
-                  (*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", "--emb_dim", "512,1k,4k"),
-                  *((*LAB5_BASE, *LAB5_IMPLS, "--causal=both", "--batch_size", str(16384 // tokens), "--seq_len",
-                     str(tokens)) for tokens in (512, 1024, 2048, 4096, 8192, 16384))),
-    "half_lengths": sweep("bf16 at d = 128 over the length, beside published figures",
-                          *(("--impl", "bf16", "--num_heads", "16", "--emb_dim", "2048", "--causal=both", "--passes",
-                             "forward", "--repeats", "10", "--batch_size", str(16384 // tokens), "--seq_len",
-                             str(tokens)) for tokens in (1024, 4096, 8192, 16384))),
-    "cs336_attention": sweep("CS336: the grid of attention within 8 GiB, with the scores in memory and without",
+    "lab5": sweep("Lab5: hw4 over batch, heads, width and length, and its memory", 80,
+                  *((*LAB5_BASE, *LAB5_IMPLS, "--passes", "forward", *words) for words in (
+                      ("--batch_size", "4,8,16,32,64"), ("--num_heads", "8,16,64"), ("--emb_dim", "512,1k,4k"))),
+                  (*LAB5_LENGTHS, *LAB5_IMPLS), (*LAB5_LENGTHS, *LAB5_IMPLS, "--causal", "--passes", "forward")),
+    "half_lengths": sweep("bf16 at d = 128 over the length, beside published figures", 15,
+                          ("--impl", "bf16", "--causal=both", "--passes", "forward", "--repeats", "10", *(
+                              word for tokens in (1024, 4096, 8192, 16384)
+                              for word in ("--shape", f"{16384 // tokens},16,{tokens},128")))),
+    "cs336_attention": sweep("CS336: the grid of attention within 8 GiB, with the scores in memory and without", 40,
                              ("--impl", "naive,f32", "--memory_limit", "8G", "--batch_size", "8", "--num_heads", "1",
                               "--emb_dim", "16,32,64,128", "--seq_len", "256,1k,4k,8k,16k", "--repeats", "10",
                               "--limit", "0.3")),
-    "warmups": sweep("CS336: samples after 0, 1, 2 and 5 warm-up launches",
+    "warmups": sweep("CS336: samples after 0, 1, 2 and 5 warm-up launches", 6,
                      *(("--impl", "f32", "--batch_size", "8", "--num_heads", "1", "--emb_dim", "64", "--seq_len", "4k",
                         "--repeats", "10", "--passes", "forward", "--warmup", str(count)) for count in (0, 1, 2, 5))),
     "memory": Step("CS336: memory over time, with the scores and without", "memory",
@@ -128,17 +153,19 @@ STEPS = {
                        {"devices": ("gpu", "cpu")}),
     # The ranks share this machine's cards and processors: the figures compare the ways and say nothing of a network.
     "collectives": Step("hw4 bench: vectors and gradients added up by ranks that share this machine", "collectives",
-                        {"ranks": (1, 2, 4, 6), "sizes": "1m..1g*10",
-                         "rules": ("--warmup", "2", "--repeats", "10", "--limit", "2"),
-                         "devices": {"cpu": "mpi,ordered", "gpu": "mpi,nccl,ordered"}, "gradients": tuple(
-                             (ranks, ("--device", "gpu", "--model", "71m", "--warmup", "2")) for ranks in (2, 4))},
-                        ("hw4-mpi",)),
+                        {"ranks": (2, 4, 6), "sizes": "1m..1g*10",
+                         "rules": ("--warmup", "1", "--repeats", "10", "--limit", "1"),
+                         "devices": {"cpu": "mpi,ordered", "gpu": "mpi,ordered"}, "gradients": tuple(
+                             (ranks, ("--device", "gpu", "--model", "71m", "--ways", "naive,flat,overlapped",
+                                      "--buckets", "1m..100m*10", "--warmup", "2", "--repeats", "5"))
+                             for ranks in (2, 4))},
+                        ("hw4-mpi",), about=105),
     "training": Step("CS336: hw4's training step (hw4 bench step)", "training", {"device": "gpu", "runs": (
-        (1, ("--preset", "cs336-precision", "--limit", "2")),
-        (1, ("--model", "small,medium", "--seq_len", "128,256,1k", "--limit", "2")),
-        (1, ("--preset", "cs336-naive", "--attention", "naive", "--limit", "2")),
-        (1, ("--preset", "cs336-warmup", "--warmup", "0,1,2")),
-        (2, ("--seq_len", "128", "--ways", "flat", "--shard=both", "--limit", "2")))}, ("hw4-mpi",)),
+        (1, ("--preset", "cs336-precision", "--limit", "1")),
+        (1, ("--model", "small,medium", "--seq_len", "128,256,1k", "--limit", "1")),
+        (1, ("--preset", "cs336-naive", "--attention", "naive", "--limit", "1")),
+        (1, ("--preset", "cs336-warmup", "--warmup", "0,1,2", "--limit", "1")),
+        (2, ("--seq_len", "128", "--ways", "flat", "--shard=both", "--limit", "1")))}, ("hw4-mpi",), about=120),
     "training_beside": Step("CS336: hw4's training step beside PyTorch's (python -m hw4.step)", "training_beside",
-                            {"words": ("--models", "small", "medium")}, ("all", "lib")),
+                            {"words": ("--models", "small", "medium")}, ("all", "lib"), about=95),
 }

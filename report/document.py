@@ -58,6 +58,17 @@ def _machine():
     return {field: value for field, value in provenance.machine().items() if field != "host"}
 
 
+def dense(value, depth=0):
+    """JSON with a line for each field, and for each record of a field that does not fit on one."""
+    line = json.dumps(value, separators=(",", ":"))
+    if depth == 2 or depth + len(line) <= 120 or not isinstance(value, (dict, list, tuple)):
+        return line
+    items = value.items() if isinstance(value, dict) else (("", part) for part in value)
+    lines = [f'{" " * (depth + 1)}{json.dumps(name) + ": " if name else ""}{dense(part, depth + 1)}'
+             for name, part in items]
+    return f"{line[0]}\n" + ",\n".join(lines) + f"\n{' ' * depth}{line[-1]}"
+
+
 class Document:
     """The JSON file. It is written after every cell, so that an interrupted run keeps its results.
 
@@ -79,6 +90,6 @@ class Document:
             self.data["gpu"]["at_end"] = provenance.gpu_state()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(json.dumps(without_folders(self.data), indent=2) + "\n")
+            self.path.write_text(dense(without_folders(self.data)) + "\n")
         except OSError as error:
             raise Failed(f"{error.filename}: {error.strerror}", CANNOT_WRITE) from error

@@ -28,7 +28,7 @@ import exact  # noqa: E402 (the path to others is set above)
 import variants  # noqa: E402
 from case_table import read_plain_cases, select  # noqa: E402
 from cells import PEERS  # noqa: E402
-from document import Document, Failed, say  # noqa: E402
+from document import Document, Failed, dense, say  # noqa: E402
 from decision_tables import read_expectations, table_beside  # noqa: E402
 from files import crc32_of  # noqa: E402
 from listing import BYTES, NoListing, choose, listing_of  # noqa: E402
@@ -87,8 +87,11 @@ class Bench:
                 setattr(self, path.stem, path)  # bench.hw4, bench.seq, ...
                 self.program = self.program or path
 
-    def open(self, **fields):
+    def open(self, clean=False, **fields):
+        """clean: a comparison, which counts only if its sources are those of a commit."""
         self.document = Document(self.path, program=self.program, build=self.build, **fields)
+        if clean and (self.document.data["git"] or {"dirty": True})["dirty"]:
+            raise Failed("needs a clean tree: commit the changes first (git status)")
         self.document.write()  # fails before anything is measured
         return self.document
 
@@ -293,15 +296,6 @@ def files(bench, shapes, variants_on, variants, memory_of, trace_of, trace_strea
     document.write(start_up={"return": start_up(bench, runs)})
 
 
-def dense(trace):
-    """The same trace, an event per line and without blanks."""
-    def text(value):
-        return json.dumps(value, separators=(",", ":"))
-
-    others = text({name: value for name, value in trace.items() if name != "traceEvents"})
-    return f'{others[:-1]},"traceEvents":[\n' + ",\n".join(map(text, trace["traceEvents"])) + "\n]}\n"
-
-
 def start_up(bench, runs):
     """Start and end of a process that uses the GPU, step by step; the fastest run."""
     seconds, steps = min(timed(bench.hw4, "bench", "start-up") for _ in range(runs))
@@ -414,27 +408,18 @@ def cpu(bench, case, runs):
 # ---- Beside PyTorch
 
 
-def beside(bench, rounds, runs):
-    """Each run is one `python -m hw4.neighbours`, which times hw4 and the peers in turns."""
-    document, rows = bench.open(rounds=rounds), []
-    for run in runs:
-        lists = [word for name in ("contracts", "peers", "cells") for word in (f"--{name}", *run[name])]
-        told = told_by("hw4.neighbours", bench, *lists, "--dtype", run["dtype"], "--passes", run["passes"], "--regime",
-                       run["regime"], "--rounds", str(rounds))
-        rows += [{**{name: run[name] for name in ("section", "dtype", "passes", "regime")}, **row}
-                 for row in told.pop("rows")]
-        document.write(torch=told["torch"], device=told["device"], hw4_version=told["hw4"], rows=rows)
+def beside(bench, words):
+    """One `python -m hw4.neighbours`, which times hw4 and the peers in turns."""
+    bench.open(clean=True).write(**told_by("hw4.neighbours", bench, *words))
 
 
 def training_beside(bench, words):
     """One `python -m hw4.step`, which times hw4's step before and after each of PyTorch's."""
-    document = bench.open()
-    document.write(**told_by("hw4.step", bench, "--hw4", bench.hw4, *words))
+    bench.open(clean=True).write(**told_by("hw4.step", bench, "--hw4", bench.hw4, *words))
 
 
 def told_by(module, bench, *words):
     """The document that a program of python/hw4 writes."""
-    need_torch()
     paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HW4_LIBRARY": str(bench.libhw4)}
     with tempfile.TemporaryDirectory() as folder:
@@ -461,10 +446,11 @@ def tracks_of(snapshot):
     for entry in snapshot["device_traces"][0]:
         if entry["action"] in signs:
             purpose, name, cell = (frame["name"] for frame in entry["frames"])
-            tracks.setdefault((cell, name), []).append(
-                {"microseconds": entry["time_us"], "purpose": purpose, "bytes": entry["size"],
-                 "taken": signs[entry["action"]]})
-    return [{"cell": cell, "pass": name, "events": events} for (cell, name), events in tracks.items()]
+            track = tracks.setdefault((cell, name), {"cell": cell, "pass": name,
+                                                     "purpose": [], "bytes": [], "taken": []})
+            for column, value in (("purpose", purpose), ("bytes", entry["size"]), ("taken", signs[entry["action"]])):
+                track[column].append(value)
+    return list(tracks.values())
 
 
 def accumulate(bench, devices):

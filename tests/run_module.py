@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """Runs the tests of one Python module, or a share of them, for tests/run, which may have to stop the process.
 
-    python3 tests/run_module.py MODULE RECORD [--share I/N] [--only PATTERN...] [--without PATTERN...]
+    python3 tests/run_module.py MODULE RECORD [--share I/N]
 
 RECORD gets a line of JSON for every event, [what, test, more], immediately: it shows how far even an unfinished module
-came. Patterns are shell patterns for the tests' full names. A share is every N-th test in the order of the names; each
-share creates what a class or a module shares among its tests.
+came. A share is every N-th test in the order of the names; each share creates what a class or a module shares among its
+tests.
 """
 import argparse
 import faulthandler
-import fnmatch
 import json
 import re
 import signal
@@ -75,19 +74,13 @@ def parse_arguments():
     parser.add_argument("module", type=Path, metavar="MODULE")
     parser.add_argument("record", type=Path, metavar="RECORD")
     parser.add_argument("--share", default="0/1", metavar="I/N", help="1/3: the second of three")
-    parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN")
-    parser.add_argument("--without", nargs="+", default=[], metavar="PATTERN")
     return parser.parse_args()
 
 
 def chosen_tests(args):
-    def is_named(test, patterns):
-        return any(fnmatch.fnmatchcase(test.id(), pattern) for pattern in patterns)
-
     index, count = map(int, args.share.split("/"))
     found = tests_in(unittest.defaultTestLoader.discover(str(args.module.parent), pattern=args.module.name))
-    meant = [test for test in found if is_named(test, args.only) and not is_named(test, args.without)]
-    return sorted(meant, key=lambda test: test.id())[index::count]
+    return sorted(found, key=lambda test: test.id())[index::count]
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Shared by tests/run, tests/gpu-check and tests/mutants."""
+"""Shared by tests/run and tests/mutants."""
 import concurrent.futures
 import contextlib
 import os

@@ -2,18 +2,24 @@
 from __future__ import annotations
 
 import dataclasses
+from statistics import median
 
 from .spread import drifts
 
 LEAST_PAIRS = 5
-PEERS = {"cudnn": "cuDNN", "fa2": "FlashAttention-2", "efficient": "PyTorch efficient", "naive": "PyTorch naive"}
+PEERS = {"cudnn": "cuDNN", "fa2": "FlashAttention-2", "efficient": "PyTorch efficient", "naive": "PyTorch naive",
+         "paged": "pages", "lengths": "packed sequences"}
+OWN = ("paged", "lengths")  # hw4 itself
+FIELDS = ("section", "regime", "values", "contract", "dtype", "passes", "causal")  # that a pair has from its row
+FILES = ("beside", "beside_cudnn", "beside_decode")
 
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A contract beside one peer. ratio: the median speed-up of neighbouring samples."""
+    """A contract beside one peer. ratio: the median speed-up of neighbouring samples. Rates are TFLOP/s, or GB/s."""
     section: str
     regime: str
+    values: str
     contract: str
     peer: str
     dtype: str
@@ -22,8 +28,9 @@ class Pair:
     causal: bool
     ratio: float
     spread_percent: float
-    tflops: float
-    peer_tflops: float
+    seconds: float
+    rate: float
+    peer_rate: float
     watts: float
     mhz: float
 
@@ -33,22 +40,42 @@ class Pair:
         return f"{', '.join(map(str, self.cell))}{mask}"
 
 
-def fair(row):
+def fair(found, *sides):
     """Enough pairs with equal clocks, and no drift on either side."""
-    return "refused" not in row and row["pairs"] >= LEAST_PAIRS and not any(
-        drifts([sample["seconds"] for sample in samples]) for samples in row["samples"].values())
+    return found.get("pairs", 0) >= LEAST_PAIRS and not any(drifts(side["seconds"]) for side in sides)
 
 
-def pairs(data) -> list[Pair]:
-    if not data.has("beside"):
-        return []
-    return [Pair(row["section"], row["regime"], row["contract"], row["peer"], row["dtype"], row["passes"],
-                 tuple(row["cell"]), row["causal"], row["ratio"], row["spread_percent"], row["ours_tflops"],
-                 row["peer_tflops"], row["ours_watts"], row["ours_mhz"]) for row in data["beside"]["rows"] if fair(row)]
+def pairs(data, *sections, **wanted) -> list[Pair]:
+    """The fair pairs of these sections, or of all, with these fields."""
+    found = []
+    for row in (row for file in FILES if data.has(file) for row in data[file]["rows"]):
+        for peer, result in row["peers"].items():
+            sides = [row["series"].get(name) for name in (row["contract"], peer)]
+            if (sections and row["section"] not in sections) or None in sides or not fair(result, *sides):
+                continue
+            seconds, others = (median(side["seconds"]) for side in sides)
+            found.append(Pair(
+                **{name: row[name] for name in FIELDS},
+                peer=peer, cell=tuple(row["cell"]), ratio=result["ratio"], spread_percent=result["spread_percent"],
+                seconds=seconds, rate=row["amount"] / seconds, peer_rate=row["amount"] / others,
+                watts=median(sides[0]["watts"]), mhz=median(sides[0]["mhz"])))
+    return [pair for pair in found if all(getattr(pair, name) == value for name, value in wanted.items())]
 
 
-def best_peer(data, section="results", **wanted) -> Pair | None:
-    """Beside the fastest peer in those cells."""
-    some = [pair for pair in pairs(data) if pair.section == section
-            and all(getattr(pair, name) == value for name, value in wanted.items())]
-    return min(some, key=lambda pair: pair.ratio, default=None)
+def best_peer(some) -> Pair | None:
+    """The pair with the fastest peer."""
+    return min((pair for pair in some if pair.peer not in OWN), key=lambda pair: pair.ratio, default=None)
+
+
+def sustained(data, **wanted) -> list[Pair]:
+    """The pairs of the results: normal values, back to back."""
+    return pairs(data, "results", "lengths", regime="sustained", values="normal", **wanted)
+
+
+def by_cell(some) -> dict[tuple, dict[tuple, Pair]]:
+    """{(contract, element, pass, cell, causal): {(peer, regime, values): pair}}"""
+    found = {}
+    for pair in some:
+        key = pair.contract, pair.dtype, pair.passes, pair.cell, pair.causal
+        found.setdefault(key, {})[pair.peer, pair.regime, pair.values] = pair
+    return found

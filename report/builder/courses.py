@@ -11,6 +11,7 @@ PASSES = ("forward", "backward", "forward_backward")
 BASE = {"batch_size": 16, "seq_len": 1024, "num_heads": 32, "emb_dim": 2048, "causal": False}  # Lab5's
 TOKENS = 16384  # over all batches, where Lab5's length grows
 MIB = 2.0 ** 20
+EVENT = ("purpose", "bytes", "taken")  # taken: 1, -1 where it is freed, 0 where it is refused
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +104,8 @@ def tracks(data) -> list[Track]:
         if not match:
             raise Failed(f"memory.json: tracks: '{track['cell']}' is no cell of one head")
         sizes = {name: int(match[name]) for name in ("batches", "tokens", "dim")}
-        found.append(Track(match["impl"], track["pass"], **sizes, events=tuple(track["events"])))
+        events = tuple(dict(zip(EVENT, event)) for event in zip(*(track[column] for column in EVENT)))
+        found.append(Track(match["impl"], track["pass"], **sizes, events=events))
     return found
 
 

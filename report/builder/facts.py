@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import statistics
 
-from . import courses, sources, training
+from . import beside, courses, sources, training
 from .courses import MIB
 from .errors import Failed
-from .measured import BYTE_OPERATIONS, BYTE_PRODUCTS, HALF_OPERATIONS, LADDERS, PROFILES, error_name, flop, shape_of
+from .measured import BYTE_OPERATIONS, BYTE_PRODUCTS, HALF_OPERATIONS, LADDERS, PROFILES, error_name, flop, named, shape_of
 from .spread import Spread
 from .words import count_of
 
@@ -21,6 +21,8 @@ GIB = 2.0 ** 30
 
 def extremes(values: dict[str, float]) -> dict:
     """The smallest and the largest with their names, and the median."""
+    if not values:
+        raise Failed("report/data: no fair measurement of what a text names")
     least, most = min(values, key=values.get), max(values, key=values.get)
     return {"least": {"case": least, "value": values[least]}, "most": {"case": most, "value": values[most]},
             "median": statistics.median(values.values())}
@@ -339,6 +341,26 @@ def of_training(data):
     return tree
 
 
+def beside_peers(data):
+    """Ratios to the faster peer, and the times of hw4's pages and packed sequences over those without."""
+    tree, columns = {}, {}
+    for pair in beside.pairs(data, "lengths", contract="bf16"):
+        columns.setdefault((pair.cell, pair.causal, pair.passes, pair.regime, pair.values), []).append(pair)
+    best = [beside.best_peer(some) for some in columns.values()]
+    if best:
+        of_dim = {f"d{dim}": extremes({f"{pair.passes} of {pair.title}, {pair.regime}, {pair.values}": pair.ratio
+                                       for pair in best if pair.cell[3] == dim}) for dim in (64, 128)}
+        tree["bf16"] = {"ahead": count_of(sum(pair.ratio > 1 for pair in best), len(best), "cells"), **of_dim}
+    if data.has("beside_decode"):
+        for name, peer in (("paged", "paged"), ("packed", "lengths")):
+            tree[name] = extremes({f"{pair.contract}, {pair.title}": pair.ratio
+                                   for pair in beside.pairs(data, "decode", "packed", peer=peer)})
+        rates = {pair.cell[1]: pair.rate for pair in beside.pairs(data, "decode", passes="forward", causal=False)}
+        one, four = (named(heads, rates.items(), "beside_decode.json: fair rows by heads") for heads in (1, 4))
+        tree["one_head_of_four_pct"] = 100 * one / four
+    return tree
+
+
 def published(data):
     found = data["published"]
     name = re.split(": ", found["source"])[-1]
@@ -351,6 +373,7 @@ FACTS = {"machine": machine, "peak": peaks, "ladder": ladder, "profile": profile
          "files": files, "pipeline": pipeline, "seq": sequential, "cpu": cpu, "accuracy": accuracy,
          "distributions": distributions, "half_errors": half_errors, "lab5": lab5, "cs336": cs336, "warmups": warmups,
          "accumulate": accumulate, "collectives": collectives, "published": published, "training": of_training,
+         "beside": beside_peers,
          "tensor_cycles": lambda _: {contract: 2 * products * TILE_SCORES * 64 / BYTES_PER_CYCLE
                                      for contract, products in BYTE_PRODUCTS.items()},  # a tile at d = 64
          "code": lambda _: sources.constants()}

@@ -13,6 +13,7 @@ from .spread import Spread, drifts
 
 # NVIDIA's peaks of an H200's tensor cores without sparsity, operations per second: for bytes, for 16-bit numbers.
 BYTE_OPERATIONS, HALF_OPERATIONS = 1979e12, 989e12
+MEMORY_BYTES = 4.8e12  # per second, of its datasheet too
 BYTE_PRODUCTS = {"fixed": 6, "fixed16": 3}  # byte products per float product
 T28 = (4, 16384, 64)
 SHAPES = {T28: "t28", (4, 32768, 32): "t29", (13600, 128, 32): "t11"}

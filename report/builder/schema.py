@@ -100,9 +100,11 @@ STEP = {**BY_RANKS, **{name: text for name in ("model", "contract", "attention")
 SWEEP = {**COMMON, "settings": each(anything),
          "rows": some({"forward": PASS, "backward": PASS, "forward_backward": PASS})}
 DOCUMENTS = {
-    "beside.json": {**CLEAN, "device": text, "rounds": whole, "rows": some({
-        "section": text, "regime": text, "dtype": text, "passes": text, "cell": [whole], "contract": text, "peer": text,
-        "causal": flag})},
+    **{f"{name}.json": {**CLEAN, "device": text, "rows": some({
+        **{field: text for field in ("section", "regime", "values", "dtype", "passes", "contract", "unit")},
+        "cell": [whole], "causal": flag, "amount": positive, "rounds": whole, "peers": each(anything),
+        "series": each({"seconds": SAMPLES, "mhz": SAMPLES, "watts": SAMPLES})})}
+       for name in ("beside", "beside_cudnn", "beside_decode")},
     **{f"{name}ladder.json": {**COMMON, "contract": text, "ladder": LADDER}
        for name in ("", "fixed_", "fixed16_", "half_", "backward_")},
     "cpu.json": {**COMMON, "case": text, "cases": some({"contract": text, "kernel": text, "threads": whole,
@@ -110,7 +112,7 @@ DOCUMENTS = {
     "ablation.json": {**COMMON, "cells": some({"kernel": text, "without": text, "shape": text, "flop": positive,
                                                "seconds": SAMPLES})},
     "warp_timeline.json": {**COMMON, "kernel": text, "shape": text, "phases": some(text),
-                           "marks": some({"group": whole, "phase": whole, "clock": whole})},
+                           "group": some(whole), "phase": some(whole), "clock": some(whole)},
     "profile_ladder.json": PROFILE,
     "profile_cases.json": PROFILE,
     "profile_fixed.json": PROFILE,
@@ -142,9 +144,8 @@ DOCUMENTS = {
     "t22_streams1.trace.json": TRACE,
     **{f"{name}.json": SWEEP for name in ("lab5", "half_lengths", "cs336_attention", "warmups")},
     "memory.json": {
-        **SWEEP, "tracks": some({
-            "cell": text, "pass": text,
-            "events": some({"microseconds": number, "purpose": text, "bytes": whole, "taken": whole})})},
+        **SWEEP, "tracks": some({"cell": text, "pass": text, "purpose": some(text), "bytes": some(whole),
+                                 "taken": some(whole)})},
     "accumulate.json": {**COMMON, "by_device": each(SUMS)},
     "collectives.json": {
         **COMMON, "allreduce": some({**BY_RANKS, "via": text, "size": whole}),
@@ -158,8 +159,9 @@ DOCUMENTS = {
                        "rates": some({"tokens": whole, "dim": whole, "causal": flag, "tflops": positive})},
 }
 # Files that may be missing; the report then omits their parts.
-OPTIONAL = ("beside.json", "ablation.json", "warp_timeline.json", "half_lengths.json", "training.json",
-            "training_beside.json")
+OPTIONAL = tuple(f"{name}.json" for name in (
+    "beside", "beside_cudnn", "beside_decode", "ablation", "warp_timeline", "half_lengths", "training",
+    "training_beside"))
 
 
 def check(value, schema, file, place=""):

@@ -7,7 +7,7 @@ from statistics import median
 from . import beside, courses, sources, training
 from .errors import Failed
 from .facts import per_load, shared_pipe_pct, waiting
-from .measured import LADDERS, T28, error_name, shape_of
+from .measured import LADDERS, MEMORY_BYTES, T28, error_name, shape_of
 from .schema import DOCUMENTS
 from .spread import Spread, drifts
 from .words import NOT_KNOWN, known, markdown, ms, scientific, significant
@@ -43,8 +43,8 @@ def operation(data, contract, passes, causal):
     """The rate with its fraction of the peak, and the speed-up over the best peer."""
     if passes == "backward" and contract not in WITH_BACKWARD:
         return "–", "–"
-    pair = beside.best_peer(data, contract=contract, passes=passes, causal=causal, cell=RESULTS_CELL)
-    rate = pair.tflops if pair else rate_alone(data, contract, passes, causal)
+    pair = beside.best_peer(beside.sustained(data, contract=contract, passes=passes, causal=causal, cell=RESULTS_CELL))
+    rate = pair.rate if pair else rate_alone(data, contract, passes, causal)
     if rate is None:
         return NOT_KNOWN, NOT_KNOWN
     return (f"{significant(rate)}, {100 * rate / data.peak(contract):.0f} %",
@@ -65,24 +65,56 @@ def rate_alone(data, contract, passes, causal):
         4e-12 * batches * heads * tokens ** 2 * dim / median(chosen[0]["seconds"])
 
 
-def pair_row(pair):
-    return (code(pair.contract), pair.dtype, pair.passes, pair.title, beside.PEERS[pair.peer], f"{pair.tflops:.0f}",
-            f"{pair.peer_tflops:.0f}", f"{pair.ratio:.3f}", f"{pair.spread_percent:.1f}", pair.regime,
-            f"{pair.mhz:.0f}", f"{pair.watts:.0f}")
-
-
 def pair_table(pairs):
-    return markdown(("contract", "tensors", "pass", "B, H, N, d", "peer", "TFLOP/s", "peer's", "ratio", "±, %",
-                     "regime", "MHz", "W"), map(pair_row, pairs), "lllll" + "rrrr" + "l" + "rr")
+    """The contract's rate beside each peer's."""
+    rows = [(code(pair.contract), pair.dtype, pair.passes, pair.title, beside.PEERS[pair.peer], f"{pair.rate:.0f}",
+             f"{pair.peer_rate:.0f}", f"{pair.ratio:.3f}", f"{pair.spread_percent:.1f}", f"{pair.mhz:.0f}",
+             f"{pair.watts:.0f}") for pair in pairs]
+    return markdown(("contract", "tensors", "pass", "B, H, N, d", "peer", "TFLOP/s", "peer's", "ratio", "±, %", "MHz",
+                     "W"), rows, "lllll" + "rrrrrr")
 
 
-def section(*names):
-    return lambda data: pair_table([pair for pair in beside.pairs(data) if pair.section in names])
+def section(name):
+    return lambda data: pair_table(beside.pairs(data, name))
 
 
 def losses(data):
-    """Every comparison in which the peer is faster."""
-    return pair_table(sorted((pair for pair in beside.pairs(data) if pair.ratio < 1), key=lambda pair: pair.ratio))
+    """Every comparison of these sections in which the peer is faster."""
+    return pair_table(sorted((pair for pair in beside.pairs(data, "results", "lab5", "cs336") if pair.ratio < 1),
+                             key=lambda pair: pair.ratio))
+
+
+def over_lengths(contract):
+    """A row for each cell: the rate, and the ratios to each peer in both regimes, with both kinds of values."""
+    def table(data):
+        cells = beside.by_cell(beside.pairs(data, "lengths", contract=contract))
+        columns = sorted({key for of in cells.values() for key in of},
+                         key=lambda key: (list(beside.PEERS).index(key[0]), key[1] == "burst", key[2]))
+        rows = []
+        for (_, _, passes, cell, causal), of in cells.items():
+            usual = of.get(columns[0])
+            rates = (significant(usual.rate), f"{usual.mhz:.0f}, {usual.watts:.0f}") if usual else (NOT_KNOWN,) * 2
+            ratios = [of.get(key) for key in columns]
+            rows.append((passes, f"{', '.join(map(str, cell))}{', causal' if causal else ''}", *rates,
+                         *(f"{one.ratio:.2f} ± {one.spread_percent:.1f} %" if one else NOT_KNOWN for one in ratios)))
+        return markdown(("pass", "B, H, N, d", "TFLOP/s", "MHz, W", *(
+            ", ".join((beside.PEERS[peer], regime, values)) for peer, regime, values in columns)), rows,
+            "ll" + "r" * (2 + len(columns)))
+    return table
+
+
+def beside_decode(data):
+    """The rate of reading a cache beside the fastest peer's."""
+    rows = []
+    for (contract, dtype, *_, cell, _), of in beside.by_cell(beside.pairs(data, "decode", passes="decode")).items():
+        best = beside.best_peer(of.values())
+        one, batch, heads, kv_heads, tokens, dim = best or next(iter(of.values())), *cell
+        rows.append((code(contract), dtype, f"{batch}, {heads}/{kv_heads}, {tokens}, {dim}",
+                     significant(one.seconds * 1e6), f"{one.rate:.0f}", f"{100 * one.rate * 1e9 / MEMORY_BYTES:.0f} %",
+                     f"{best.ratio:.2f} × {beside.PEERS[best.peer]}" if best else NOT_KNOWN,
+                     f"{best.spread_percent:.1f}" if best else NOT_KNOWN))
+    return markdown(("contract", "cache", "B, heads of Q/K, N, d", "µs", "GB/s", "of 4.8 TB/s", "× best peer",
+                     "±, %"), rows, "lll" + "r" * 5)
 
 
 def published(data):
@@ -472,9 +504,8 @@ def gradient_steps(data):
 TABLES = {function.__name__: function for function in (
     machine, measurements, results, losses, published, ablation, tensor_profile, profile, profile_reasons, no_help,
     files, start_up, distributions, half_errors, cpu, lab5_sizes, lab5_passes, cs336_attention, cs336_memory,
-    cs336_bytes, accumulate,
-    allreduce, gradient_steps)}
+    cs336_bytes, accumulate, allreduce, gradient_steps, beside_decode)}
 TABLES |= {**training.TABLES, "ladder": rungs("f32"),
            **{f"{name}_ladder": rungs(name) for name in ("fixed", "fixed16", "bf16", "backward")},
-           "beside_results": section("results", "power"), "beside_lab5": section("lab5"),
-           "beside_cs336": section("cs336")}
+           **{f"beside_{name}": section(name) for name in ("results", "lab5", "cs336")},
+           **{f"{name}_over_lengths": over_lengths(name) for name in ("bf16", "f32")}}

@@ -105,15 +105,13 @@ def speed_against_error(data):
     """The rate on t28 over the largest error on similar values: hw4's contracts beside their peers, as measured in
     turns. Peers are open rings, so that they hide nothing."""
     errors, points = data.errors("uniform", *T28[1:]), {}
-    for pair in beside.pairs(data):
-        if pair.cell == (4, 1, 16384, 64) and pair.passes == "forward" and not pair.causal:
-            points.setdefault(f"hw4, {pair.contract}", (errors[error_name(pair.contract)], pair.tflops,
-                                                        LOOKS[pair.contract]))
-            name = {"fa2": "flash2"}.get(pair.peer, pair.peer)
-            error = errors.get(f"{name} {pair.dtype}", errors.get(name))
-            if error:
-                points.setdefault(f"{beside.PEERS[pair.peer]}, {pair.dtype}",
-                                  (error, pair.peer_tflops, {"marker": "o", "color": style.GREY}))
+    for pair in beside.sustained(data, cell=(4, 1, 16384, 64), passes="forward", causal=False):
+        points.setdefault(f"hw4, {pair.contract}", (errors[error_name(pair.contract)], pair.rate, LOOKS[pair.contract]))
+        name = {"fa2": "flash2"}.get(pair.peer, pair.peer)
+        error = errors.get(f"{name} {pair.dtype}", errors.get(name))
+        if error:
+            points.setdefault(f"{beside.PEERS[pair.peer]}, {pair.dtype}",
+                              (error, pair.peer_rate, {"marker": "o", "color": style.GREY}))
     fig = style.figure(4.6)
     ax = style.axes(fig, 0.75, 0.6, 5.0, 3.5)
     all_errors, rates = [point[0] for point in points.values()], [point[1] for point in points.values()]

@@ -11,8 +11,8 @@ def warp_timeline(data):
     """A row for each group, with a box per phase, from each mark to the next."""
     document = data["warp_timeline"]
     phases, by_group = document["phases"], {}
-    for mark in document["marks"]:
-        by_group.setdefault(mark["group"], []).append((mark["clock"], mark["phase"]))
+    for group, clock, phase in zip(document["group"], document["clock"], document["phase"]):
+        by_group.setdefault(group, []).append((clock, phase))
     first = sorted(by_group[min(by_group)])
     begin = first[len(first) // 2 // len(phases) * len(phases)][0]
     end = first[min(len(first) - 1, (len(first) // 2 // len(phases) + TILES) * len(phases))][0]

@@ -116,9 +116,9 @@ private:
         double scale = 0;
         std::memcpy(&scale, &h_[kScale], sizeof scale);
         if (scale >= 0 && std::isfinite(scale)) return scale;
-        throw Error(ExitCode::bad_data, path_ + ": header: scale = " + std::to_string(scale) +
-                                            ", need a finite number above 0, or 0 for 1/sqrt(d) (offset " +
-                                            std::to_string(4 * kScale) + ")");
+        throw Error(ExitCode::bad_data, path_ +
+                                            ": header: the scale needs a finite number above 0, or 0 for 1/sqrt(d) " +
+                                            "(offset " + std::to_string(4 * kScale) + ")");
     }
     [[noreturn]] void refuse(size_t field, const std::string& need) const {
         const std::string name = field < kScale      ? kFieldNames[field]

@@ -30,7 +30,7 @@ constexpr int64_t kRowChains = 128;
 constexpr int64_t kRowLanes = 32;
 static_assert(kSegment == kRowSegment, "the squares of a segment of a tensor are one segment of ROW-SUM");
 
-constexpr int64_t parts(int64_t things, int64_t part) { return (things + part - 1) / part; }
+HW4_INLINE constexpr int64_t parts(int64_t things, int64_t part) { return (things + part - 1) / part; }
 
 // +0 plus the chains of the terms from `first` to before `end`.
 template <class Term>

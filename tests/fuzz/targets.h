@@ -1,6 +1,6 @@
 // The fuzzer calls this function: it takes any bytes as a case file. Where a promise is broken, it throws Broken or
 // lets another unexpected exception through. Under libFuzzer that ends the run and keeps the bytes. `make test` calls
-// the same function with each file of make_corpus (../unit/fuzz_corpus_test.cpp).
+// the same function with the files of ../unit/case_reader_test.cpp.
 #pragma once
 
 #include <cstddef>

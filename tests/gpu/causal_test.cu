@@ -121,7 +121,7 @@ TEST_P(EachKernelUnderTheMask, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
         }
 }
 
-// For compute-sanitizer (tests/gpu-check).
+// For compute-sanitizer (make gpu-check).
 TEST_P(EachKernelUnderTheMask, SanitizerShapes) {
     for (const int64_t dim : {32, 64, 128, 37}) expect_reference_bytes(causal_problem(66, 66, dim), CaseKind::uniform);
     for (const int64_t dim : {64, 37})

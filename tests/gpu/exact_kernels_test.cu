@@ -116,7 +116,7 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
         }
 }
 
-// For compute-sanitizer (tests/gpu-check).
+// For compute-sanitizer (make gpu-check).
 TEST_P(EachGpuKernel, SanitizerHeads) {
     for (const int64_t dim : {32, 64, 128, 37})
         for (const Problem& problem : {problem_of(1, 4, 2, 33, 70, dim), problem_of(1, 2, 1, 70, 1, dim)})
@@ -163,7 +163,7 @@ TEST_P(EachF32Kernel, NoticesScoresThatMoveTheReference) {
     for (const AttentionCase& test : cases) expect_reference_bytes(test);
 }
 
-// For compute-sanitizer (tests/gpu-check), which is a thousand times slower: few small shapes, with ragged N. They
+// For compute-sanitizer (make gpu-check), which is a thousand times slower: few small shapes, with ragged N. They
 // cover every template size of every kernel except the large tiles (SanitizerLargeTiles), with full and partial rows;
 // two tiles of keys up to d = 200, two segments for full rows up to d = 128 and partial rows of d = 7; and scores that
 // move the reference, so that kernels without a maximum compute their rows again.

@@ -292,7 +292,7 @@ TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
     }
 }
 
-// For compute-sanitizer (tests/gpu-check): every template size, full and ragged tiles, more tiles than stages, scores
+// For compute-sanitizer (make gpu-check): every template size, full and ragged tiles, more tiles than stages, scores
 // near each other and far apart.
 TEST_P(EachFixedGpuKernel, SanitizerShapes) {
     for (const int64_t dim : {32, 64, 128, 200}) {

@@ -318,7 +318,7 @@ TEST_P(EachGpuBackwardKernel, GivesTheSameBytesAgain) {
     for (int run = 0; run < 4; ++run) EXPECT_TRUE(same_bytes(out, gradients(problem, in))) << run;
 }
 
-// For compute-sanitizer (tests/gpu-check).
+// For compute-sanitizer (make gpu-check).
 TEST_P(EachGpuBackwardKernel, SanitizerShapes) {
     for (const Mask mask : kEveryMask) expect_reference_bytes(backward_of({1, 2, 1, 66, 70, 64}, mask));
 }

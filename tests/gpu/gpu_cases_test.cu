@@ -150,7 +150,7 @@ TEST_F(GpuCases, OneMayFailInItsMiddle) {
     }
 }
 
-// Small enough for compute-sanitizer (tests/gpu-check): slots that are reused, and slots that move.
+// Small enough for compute-sanitizer (make gpu-check): slots that are reused, and slots that move.
 TEST_F(GpuCases, SanitizerRun) {
     HW4_SKIP_WITHOUT_GPU();
     for (const Problem& problem : {Problem{5, 33, 64}, Problem{2, 40, 37}, Problem{3, 133, 64}, Problem{1, 5, 8}})

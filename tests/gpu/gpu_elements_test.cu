@@ -116,7 +116,7 @@ TEST_P(StoredElementOnGpu, IsTakenInSlices) {
     EXPECT_GT(compared_, 0);
 }
 
-// For compute-sanitizer (tests/gpu-check): under f32 the kernels take floats, so rows are converted.
+// For compute-sanitizer (make gpu-check): under f32 the kernels take floats, so rows are converted.
 TEST_P(StoredElementOnGpu, SanitizerShapes) {
     for (const int64_t dim : {1, 33, 64})
         for (const Problem& problem : {Problem{1, 1, dim}, Problem{3, 1, dim}})

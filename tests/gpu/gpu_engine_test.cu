@@ -131,7 +131,7 @@ TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
             }
 }
 
-// Small enough for compute-sanitizer (tests/gpu-check): five chunks through two slots, the last one short.
+// Small enough for compute-sanitizer (make gpu-check): five chunks through two slots, the last one short.
 TEST(GpuEngine, SanitizerRun) {
     HW4_SKIP_WITHOUT_GPU();
     const hw4::test::TemporaryFolder folder;

@@ -201,7 +201,7 @@ TEST_P(HalfKernel, GivesTheSameBytesOnFewerMultiprocessors) {
     }
 }
 
-// For compute-sanitizer (tests/gpu-check).
+// For compute-sanitizer (make gpu-check).
 TEST_P(HalfKernel, SanitizerShapes) {
     if (is_backward()) {
         for (const int64_t dim : {64, 128, 37, 200})

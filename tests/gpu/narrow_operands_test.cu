@@ -218,7 +218,7 @@ TEST_P(NarrowOperands, GiveTheReferenceBytesOfSomeQueriesOfEveryHead) {
         }
 }
 
-// For compute-sanitizer (tests/gpu-check).
+// For compute-sanitizer (make gpu-check).
 TEST_P(NarrowOperands, SanitizerShapes) {
     for (const int64_t dim : {1, 33, 64, 128}) {
         expect_bytes({1, 70, dim});

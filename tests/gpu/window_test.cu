@@ -87,7 +87,7 @@ TEST_P(EachKernelWithAWindow, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
         }
 }
 
-// For compute-sanitizer (tests/gpu-check).
+// For compute-sanitizer (make gpu-check).
 TEST_P(EachKernelWithAWindow, SanitizerShapes) {
     for (const int64_t dim : {32, 64, 128, 37})
         for (const Problem& problem : {causal_problem(66, 66, dim), causal_problem(2, 300, dim)})

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""Cases of NumPy arrays, one file each for Q, K, V and dO: hw4 and seq give the bytes of the same case in one file.
-
-    python3 tests/program/arrays_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""Cases of NumPy arrays, one file each for Q, K, V and dO: hw4 and seq give the bytes of the same case in one file."""
 import errno
 import os
 import unittest

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""The gradients of attention, requested by a case's header or by --backward: hw4 and seq from file to file.
-
-    python3 tests/program/backward_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""The gradients of attention, requested by a case's header or by --backward: hw4 and seq from file to file."""
 import array
 import functools
 import unittest

@@ -1,11 +1,6 @@
 #!/usr/bin/env python3
-"""hw4, seq and testcases/generate from the outside: arguments, exit codes, messages, effects on files.
-
-    python3 tests/program/cli_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the three programs (default: the repository's root). test_bad_NN_* are the 30 bad inputs
-of the project's reliability table, in its order.
-"""
+"""hw4, seq and testcases/generate from the outside: arguments, exit codes, messages, effects on files. test_bad_NN_* are
+the 30 bad inputs of the project's reliability table, in its order."""
 import array
 import contextlib
 import functools
@@ -38,7 +33,6 @@ BIN = Path(os.environ.get("HW4_BIN") or REPO).resolve()
 ADDRESS_SANITIZED = b"__asan_init" in (BIN / "hw4").read_bytes()
 THREAD_SANITIZED = b"__tsan_init" in (BIN / "hw4").read_bytes()
 SANITIZED = ADDRESS_SANITIZED or THREAD_SANITIZED
-LINES_COUNTED = b"__gcov_dump" in (BIN / "hw4").read_bytes()  # make coverage
 NEEDS_ADDRESS_SPACE = "sanitizers reserve terabytes of address space, so RLIMIT_AS cannot be lowered"
 PATIENCE = 60  # seconds after which a test takes something for hanging
 
@@ -98,12 +92,9 @@ def other_user():
         return {}
     nobody = {"user": 65534, "group": 65534, "extra_groups": []}
     try:
-        done = run("hw4", "--version", **nobody)
-        done.check_returncode()
+        run("hw4", "--version", **nobody).check_returncode()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise unittest.SkipTest(f"is root and cannot run hw4 as another user: {error}") from error
-    if done.stderr:  # a coverage build in a folder where others cannot write
-        raise unittest.SkipTest(f"hw4 as another user says: {done.stderr.splitlines()[0]}")
     return nobody
 
 
@@ -801,26 +792,12 @@ class ReportTest(CliTest):
                     self.assertRegex(done.stdout, rf"\Ausage: {program} " if short == "-h" else rf"\A{program} .*\d.*\n\Z")
 
     def test_help_fits_a_terminal(self):
-        def said(*command):
-            done = run(*command)
+        for command in ("hw4 help all", "hw4 bench --help", "hw4 bench step --help", "hw4 bench allreduce --help",
+                        "hw4 bench accumulate --help", "hw4 train --help", "hw4 --help", "seq --help", "seq train --help",
+                        "compare --help", "generate --help"):
+            done = run(*command.split())
             self.assertEqual((done.returncode, done.stderr), (OK, ""), command)
             self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80, command)
-            return done.stdout
-
-        summary, everything = said("hw4", "--help"), said("hw4", "help", "all")
-        self.assertLessEqual(len(summary.splitlines()), 40)
-        topics = re.findall(r"[a-z-]+", re.search(r"More in hw4 help TOPIC: ([^.]*)", summary)[1])
-        self.assertEqual(topics[-4:], ["all", "bench", "or", "train"])
-        for topic in topics[:-4]:
-            self.assertIn(f"\n{topic}:\n{said('hw4', 'help', topic)}", everything)
-        self.assertEqual(said("hw4", "help"), summary)
-        self.assertEqual(said("hw4", "help", "bench", "step"), said("hw4", "bench", "step", "--help"))
-        for command in ("hw4 bench", "hw4 train", "hw4 bench allreduce", "hw4 bench accumulate", "seq", "seq train",
-                        "compare", "generate"):
-            said(*command.split(), "--help")
-        done = run("hw4", "help", "file")
-        self.assertEqual(done.returncode, USAGE)
-        self.assert_one_message(done.stderr, None, r"no help on 'file' \(did you mean files\?\); see --help$")
 
     def test_standard_output_full(self):
         for options in (("--help",), ("--version",), ("--list-kernels",), ("--list-kernels", "--json")):

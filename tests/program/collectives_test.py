@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""hw4 bench allreduce and step as several processes, started by the mpirun of Open MPI, and as one.
-
-    python3 tests/program/collectives_test.py [-v] [TestClass[.test_name]]
-
-HW4_BUILD names the folder with hw4_mpi (default: build in the repository), HW4_BIN that with the other programs.
-"""
+"""hw4 bench allreduce and step as several processes, started by the mpirun of Open MPI, and as one."""
 import functools
 import json
 import tempfile

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""A short run of the differential fuzzer (fuzz/differential.cpp).
-
-    python3 tests/program/differential_test.py [-v]
-
-HW4_BUILD names the folder with the program (default: build in the repository), HW4_BIN the one with hw4.
-"""
+"""A short run of the differential fuzzer (fuzz/differential.cpp)."""
 import json
 import os
 import re

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""Case files of bf16 or fp16 numbers, and the contracts of these types.
-
-    python3 tests/program/element_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""Case files of bf16 or fp16 numbers, and the contracts of these types."""
 import struct
 import unittest
 
@@ -16,8 +11,7 @@ CODES = {"bf16": 1, "fp16": 2}
 SHAPE = (2, 4, 2, 33, 40, 7)  # B, heads, key-value heads, N_q, N_k, d
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 def made(element, *options, shape=SHAPE, kind="uniform"):

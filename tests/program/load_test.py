@@ -1,20 +1,12 @@
 #!/usr/bin/env python3
-"""Sixteen runs at once, on one CPU or on one GPU: each gives the right bytes, or reports a lack of memory and exits
-with 71; no run damages another's output or takes its temporary file.
-
-    python3 tests/program/load_test.py [-v] [CpuLoadTest|GpuLoadTest[.test_name]]
-
-Tests that need a GPU are skipped without one. HW4_SOAK=1 runs more rounds. HW4_BIN names the folder with the programs.
-"""
-import contextlib
+"""Sixteen runs at once on a device: each gives the right bytes, or reports a lack of memory and exits
+with 71; no run damages another's output or takes its temporary file."""
 import subprocess
-import sys
 import time
 import unittest
 
 import cli_test
-from cli_test import NO_MEMORY, NOTE, OK, OLD_OUTPUT, by_seq, generated
-from fault_test import NeedsGpu, SOAK
+from cli_test import NO_MEMORY, NOTE, OK, by_seq, generated
 
 AT_ONCE = 16
 HANGING = 300  # seconds for all sixteen
@@ -23,8 +15,7 @@ CASES = (("uniform", 60, 256, 64), ("spread", 400, 64, 32), ("climb", 3, 1000, 6
          ("denormal", 200, 50, 33), ("brink", 2, 1500, 16), ("fading", 5, 700, 32), ("equal", 1000, 3, 128))
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 class Crowd:
@@ -63,8 +54,6 @@ class Crowd:
 
 class Load:
     """Tests for both devices."""
-    rounds = 10 if SOAK else 1
-
     def setUp(self):
         super().setUp()
         self.cases = [generated(B, N, d, kind) for kind, B, N, d in CASES]
@@ -76,12 +65,11 @@ class Load:
 
     def assert_all_right(self, names_of):
         """names_of(member): the member's case and output."""
-        for _ in range(self.rounds):
-            crowd = Crowd(self)
-            for member in range(AT_ONCE):
-                crowd.start(*names_of(member))
-            self.assertEqual(crowd.wait(), [OK] * AT_ONCE)
-            self.assertEqual(self.temporaries(), [])
+        crowd = Crowd(self)
+        for member in range(AT_ONCE):
+            crowd.start(*names_of(member))
+        self.assertEqual(crowd.wait(), [OK] * AT_ONCE)
+        self.assertEqual(self.temporaries(), [])
 
     def test_each_its_output(self):
         self.assert_all_right(lambda member: (self.case_of(member), self.dir / f"{member}.out"))
@@ -92,62 +80,6 @@ class Load:
 
 class CpuLoadTest(Load, cli_test.CliTest):
     device = "cpu"
-
-
-# Takes the GPU's memory except for a given amount, says so and waits until its standard input ends.
-TAKE_MEMORY = """
-import ctypes, sys
-cuda = ctypes.CDLL("libcuda.so.1")
-def call(name, *arguments):
-    status = getattr(cuda, name)(*arguments)
-    if status != 0:
-        sys.exit(f"{name}: error {status}")
-device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
-free, total = ctypes.c_size_t(), ctypes.c_size_t()
-call("cuInit", 0)
-call("cuDeviceGet", ctypes.byref(device), 0)
-call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-call("cuCtxSetCurrent", context)
-call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(free.value - int(sys.argv[1])))
-print("taken", flush=True)
-sys.stdin.read()
-"""
-
-
-class GpuLoadTest(NeedsGpu, Load, cli_test.CliTest):
-    device = "gpu"
-
-    @contextlib.contextmanager
-    def little_memory(self, left):
-        process = subprocess.Popen([sys.executable, "-c", TAKE_MEMORY, str(left)], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addCleanup(process.kill)
-        if process.stdout.readline() != "taken\n":
-            self.fail(f"the GPU's memory cannot be taken: {process.stderr.read()}")
-        try:
-            yield
-        finally:
-            process.communicate()
-
-    def test_little_memory(self):
-        """From memory for a few contexts, each about half a gigabyte, to memory for all."""
-        codes = set()
-        for gigabytes in (1, 4, 16):
-            with self.subTest(gigabytes=gigabytes), self.little_memory(gigabytes << 30):
-                crowd = Crowd(self)
-                for member in range(AT_ONCE):
-                    output = self.dir / f"{member}.out"
-                    output.write_bytes(OLD_OUTPUT)
-                    crowd.start(self.case_of(member), output)
-                found = crowd.wait()
-                codes.update(found)
-                for member, code in enumerate(found):
-                    if code != OK:
-                        self.assertEqual((self.dir / f"{member}.out").read_bytes(), OLD_OUTPUT)
-                self.assertEqual(self.temporaries(), [])
-        self.assertIn(OK, codes)
-        self.assertIn(NO_MEMORY, codes)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""Case files with a header of version 2 (src/io/case_header.h): heads, two lengths, and the other fields.
-
-    python3 tests/program/long_header_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""Case files with a header of version 2 (src/io/case_header.h): heads, two lengths, and the other fields."""
 import gzip
 import struct
 import unittest
@@ -22,8 +17,7 @@ SHAPES = ((1, 1, 1, 1, 1, 1), (2, 1, 1, 3, 5, 4), (2, 4, 2, 33, 33, 7), (1, 6, 1
           (2, 2, 1, 1, 1100, 5), (1, 2, 2, 130, 31, 64))
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 def header(**changed):

@@ -1,15 +1,10 @@
 #!/usr/bin/env python3
-"""The logsumexp of every row of scores, --lse FILE: hw4 and seq from file to file, and the fate of the second file.
-
-    python3 tests/program/lse_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""The logsumexp of every row of scores, --lse FILE: hw4 and seq from file to file, and the fate of the second file."""
 import functools
 import unittest
 
-import causal_test
 import cli_test
+import mask_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, contracts,
                       counting, generated, run)
 from standard_streams_test import HW4, SEQ, run as run_for_bytes
@@ -54,7 +49,7 @@ class LseTest(CliTest):
 class ValuesTest(LseTest):
 
     def test_gpu_or_the_cpu_in_its_place(self):
-        for path in (generated(3, 256, 64), causal_test.made((2, 4, 2, 33, 33, 7))):
+        for path in (generated(3, 256, 64), mask_test.made((2, 4, 2, 33, 33, 7))):
             for contract in contracts("any"):
                 self.assert_computes(path, "--lse", self.lse, device=None, contract=contract)
                 self.assert_same_bytes(self.lse.read_bytes(), lse_by_seq(path, contract))

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""Inputs and outputs in other formats, NAME.gz and NAME.npy, from file to file.
-
-    python3 tests/program/output_form_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""Inputs and outputs in other formats, NAME.gz and NAME.npy, from file to file."""
 import gzip
 import resource
 import struct

@@ -1,11 +1,5 @@
 #!/usr/bin/env python3
-"""hw4 as several processes, started by Open MPI's mpirun: the bytes of one process, and a common end.
-
-    python3 tests/program/ranks_test.py [-v] [TestClass[.test_name]]
-
-HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the repository), HW4_BIN the one with the
-other programs.
-"""
+"""hw4 as several processes, started by Open MPI's mpirun: the bytes of one process, and a common end."""
 import contextlib
 import errno
 import functools

@@ -1,10 +1,6 @@
 #!/usr/bin/env python3
-"""Large cases from file to file: many batches, a long sequence, more than 4 GiB, more than 2^31 numbers.
-
-    python3 tests/program/size_test.py [-v] [TestClass[.test_name]]
-
-Most tests take minutes and run only with HW4_SOAK=1. HW4_BIN names the folder with the programs.
-"""
+"""Large cases from file to file: many batches, a long sequence, more than 4 GiB, more than 2^31 numbers. Most tests take
+minutes and run only with HW4_SOAK=1."""
 import shutil
 import unittest
 import zlib
@@ -17,8 +13,7 @@ SLOW = "takes minutes: make soak"
 HANGING = 1800  # seconds
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 class Sparse:

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-""""-" as a file name: standard input or output of hw4, seq and generate, as pipes and as redirected files.
-
-    python3 tests/program/standard_streams_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+""""-" as a file name: standard input or output of hw4, seq and generate, as pipes and as redirected files."""
 import gzip
 import os
 import subprocess
@@ -19,8 +14,7 @@ GENERATE = ("generate", "--shape", "40,512,64")  # more than a pipe holds
 STDIN, STDOUT = "standard input", "standard output"
 
 
-def setUpModule():
-    cli_test.setUpModule()
+setUpModule = cli_test.setUpModule
 
 
 def run(*command, **more):

@@ -2,12 +2,9 @@
 """testcases/cases.tsv and testcases/expected.tsv against the programs: the generated inputs, and the outputs of seq and
 hw4 under every contract that promises bytes, have the CRC-32 that the tables list.
 
-    python3 tests/program/table_test.py [-v] [TestClass[.test_name]]
-
 Other tests compare a kernel with seq, and both take their constants from the same headers; the tables are independent
 of them. Only the first two of the course's cases are tested, and neither of the two long causal ones: the others take
-minutes; judge/judge runs them. HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+minutes; judge/judge runs them."""
 import concurrent.futures
 import os
 import sys

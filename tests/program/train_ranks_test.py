@@ -1,11 +1,5 @@
 #!/usr/bin/env python3
-"""hw4 train as several processes, started by Open MPI's mpirun: the files of one process, and a common end.
-
-    python3 tests/program/train_ranks_test.py [-v] [TestClass[.test_name]]
-
-HW4_BUILD names the folder with hw4_mpi and fault_shim.so (default: build in the repository), HW4_BIN the one with the
-other programs.
-"""
+"""hw4 train as several processes, started by Open MPI's mpirun: the files of one process, and a common end."""
 import errno
 import unittest
 
@@ -17,8 +11,7 @@ MODEL = ("--width", "12", "--hidden", "20", "--layers", "2", "--heads", "3", "--
          "--context", "7", "--steps", "4")
 
 
-def setUpModule():
-    ranks_test.setUpModule()
+setUpModule = ranks_test.setUpModule
 
 
 class TrainTest(CliTest):

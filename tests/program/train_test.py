@@ -1,22 +1,14 @@
 #!/usr/bin/env python3
 """hw4 train and seq train from the outside: bytes, stopping and resuming, checkpoints, bad input, a comparison with
-PyTorch.
-
-    python3 tests/program/train_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
-import argparse
+PyTorch."""
 import array
 import itertools
 import json
-import os
 import signal
 import struct
 import subprocess
 import sys
 import unittest
-import unittest.mock
 import zlib
 
 import cli_test
@@ -343,11 +335,6 @@ class GenerateTest(TrainTest):
         repeated = sum(a == b for a, b in zip(tokens, tokens[61:])) / (len(tokens) - 61)
         self.assertAlmostEqual(repeated, (7 / 8) ** 2, delta=0.02)
 
-    def test_refuses_what_does_not_go_together(self):
-        for options in (("--tokens", "0"), ("--vocabulary", "9"), ("--tokens", "9", "--shape", "1,2,3"),
-                        ("--tokens", "9", "--vocabulary", "65537"), ("--tokens", "9", "more"), ("--tokens", "9", "--causal")):
-            self.assertEqual(run("generate", *options, self.folder / "t").returncode, USAGE, options)
-
 
 def philox(counter, key):
     """Philox 4x32-10, an independent implementation."""
@@ -384,12 +371,6 @@ class TorchTest(TrainTest):
 
     def test_losses_under_bf16_are_near_those_in_float32(self):
         self.compare("tiny", "cpu", context=64, contract="bf16", loss=2e-3, norm=2e-2)
-
-    def test_times_beside_hw4_end_as_hw4_does(self):
-        words = argparse.Namespace(hw4=cli_test.PROGRAMS / "hw4", batch=1, context=8, warmup=0, repeats=1)
-        with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""), self.assertRaises(SystemExit) as ended:
-            pytorch.hw4_steps(words, "tiny", "bf16")
-        self.assertEqual(ended.exception.code, NO_GPU)
 
     def compare(self, model, device, context, contract="f32", loss=1e-4, norm=1e-3):
         """`loss` and `norm`: the largest relative differences."""

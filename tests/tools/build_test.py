@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The Makefile: the flags that decide bytes, and what it installs; the list of mutants."""
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parents[2])
 MAKE_SETTINGS = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CXX", "CXXFLAGS", "LDFLAGS", "NVCC", "NVCCFLAGS", "CUDA", "ARCHS",
-                 "PTX_ARCH", "MPI", "MPICC", "SANITIZE", "COVERAGE", "BUILD", "BIN", "V")
+                 "PTX_ARCH", "MPI", "MPICC", "SANITIZE", "BUILD", "BIN", "V")
 LIBRARY_FOLDER = os.environ.get("HW4_BIN") or ROOT
 if os.path.realpath(LIBRARY_FOLDER) == ROOT:
     LIBRARY_FOLDER = os.environ.get("HW4_BUILD") or os.path.join(ROOT, "build")
@@ -61,62 +60,6 @@ class Flags(Workplace):
         with open(f"{ROOT}/profile/my_kernel.cu", encoding="utf-8") as source:
             by_hand = [line for line in source if " nvcc " in line]
         self.assertEqual([" -fmad=false " in line for line in by_hand], [True])
-
-
-class Complete(Workplace):
-    """BIN/hw4 is complete, even where make run and make test build less."""
-    LEFT_OUT = ("src/bench/", "src/step/", "src/commands/bench", "src/commands/train.cpp", "src/gpu/half/",
-                "src/gpu/f32/forward/split_float.cu")
-    STANDS_IN = {"src/commands/absent.cpp", "src/gpu/absent_kernels.cu"}
-
-    def said(self, nvidia_smi, *settings):
-        tool = Path(self.folder, "nvidia-smi")
-        tool.write_text(f"#!/bin/sh\n{nvidia_smi}\n", encoding="utf-8")
-        tool.chmod(0o755)
-        with unittest.mock.patch.dict(os.environ, PARTS="attention", PATH=f"{self.folder}:{os.environ['PATH']}"):
-            done = self.make("-n", "V=1", *settings)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout
-
-    @staticmethod
-    def compiled(said):
-        return {re.search(r" -c (\S+)", line)[1]: line for line in said.splitlines() if " -c " in line}
-
-    def program(self, said, program):
-        """The files compiled for this program, where it is linked and BIN/hw4 is not."""
-        self.assertIn(f" -o {self.folder}/build/{program} ", said)
-        self.assertNotIn(f" -o {self.folder}/bin/hw4 ", said)
-        return self.compiled(said)
-
-    def assert_the_rest_is_as_in(self, whole, part, stands_in):
-        """An object that both programs need is compiled once."""
-        self.assertEqual({name for name, line in part.items() if whole.get(name) != line}, stands_in)
-        self.assertEqual([name for name in part if name.startswith(self.LEFT_OUT)], [])
-
-    @NEEDS_NVCC
-    def test_make_run_leaves_out_what_its_case_does_not_need(self):
-        part = self.program(self.said("echo 9.0", "run"), "run/hw4")
-        self.assert_the_rest_is_as_in(self.compiled(self.said("echo 9.0", "all")), part, self.STANDS_IN)
-        self.assertIn("src/gpu/f32/forward/drawn_tiles.cu", part)
-
-    @NEEDS_NVCC
-    def test_without_a_gpu_the_cpu_engine_alone_is_built_for_make_run_and_make_test(self):
-        part = self.program(self.said("exit 9", "run"), "run/hw4")
-        self.assert_the_rest_is_as_in(self.compiled(self.said("exit 9", "all")), part,
-                                      {"src/commands/absent.cpp", "src/gpu/absent.cpp"})
-        for part in part, self.program(self.said("exit 9", "test"), "cpu/hw4"):
-            self.assertEqual([name for name in part if name.endswith(".cu")], ["hw4.cu"])
-
-    @NEEDS_NVCC
-    def test_make_and_who_asks_for_gpu_code_have_all(self):
-        for nvidia_smi, *settings in (("echo 9.0", "all"), ("exit 9", "ARCHS=90", "run"), ("exit 9", "CUDA=yes", "run"),
-                                      ("exit 9", "all")):
-            said = self.said(nvidia_smi, *settings)
-            self.assertIn(f" -o {self.folder}/bin/hw4 ", said)
-            names = self.compiled(said)
-            self.assertEqual(self.STANDS_IN & set(names), set())
-            for name in "src/gpu/engine.cu", "src/gpu/half/kernels.cu", "src/commands/bench.cpp", "src/step/gpu/rows.cu":
-                self.assertIn(name, names)
 
 
 class Install(Workplace):

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""hw4.plot: its drawings of a file from hw4 bench.
-
-    python3 tests/tools/plot_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""hw4.plot: its drawings of a file from hw4 bench."""
 import json
 import os
 import subprocess

@@ -3,7 +3,6 @@
 runs with a fake ncu that prints it again."""
 import json
 import os
-import re
 import sys
 import tempfile
 import unittest
@@ -167,23 +166,6 @@ class Runs(unittest.TestCase):
         launches = self.document()["launches"]
         self.assertEqual([one["kernel"] for one in launches], list(KERNELS))
         self.assertEqual(launches[0]["metrics"]["tensor_pipe_pct"], 57.25)
-
-    def test_another_program(self):
-        """Functions distinguish the launches that ncu saw."""
-        table = sample("t28.csv").splitlines()
-        names = ["void mine<64>(float *)", "other(int)", "void ns::mine<32>(float *)"]
-        rows = [re.sub(r'^("[^"]*",){4}"[^"]*"', lambda found: found[0].rsplit('"', 2)[0] + f'"{name}"', row_of)
-                for name, row_of in zip(names, table[5:])]
-        self.ncu_saying("\n".join(table[:5] + rows), out="Time: 3 seconds\n")
-        self.program("mine", "")
-        self.run_program(ROOT / "profile/profile", "--program", self.dir / "mine", "--json", self.json, "--launches",
-                         "3", "--kernel", "mine", "other", "--", "in", "--fast", "out")
-        call, = self.calls()
-        self.assertEqual(call[-4:], [str(self.dir / "mine"), "in", "--fast", "out"])
-        self.assertEqual(call[:4], ["--kernel-name", "regex:mine|other", "--launch-count", "3"])
-        launches = self.document()["launches"]
-        self.assertEqual([one["kernel"] for one in launches], ["mine", "other", "mine #2"])
-        self.assertEqual(launches[0]["metrics"].keys(), set(KEYS))
 
 
 if __name__ == "__main__":

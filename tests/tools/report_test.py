@@ -11,7 +11,6 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
-from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "report/build"
@@ -51,11 +50,6 @@ class Templates(unittest.TestCase):
         with self.assertRaisesRegex(Failed, "^x.md:2: require: a.ms < 12 does not hold"):
             self.render("first\n{{ require: a.ms < 12 }}\nlast")
 
-    def test_a_block_whose_data_is_missing_leaves_nothing(self):
-        text = "a\n{{ if:there }}\nb\n{{ end }}\n{{ if:missing }}\n{{ table:small }} {{ a.wrong }}\n{{ end }}\nc"
-        self.assertEqual(self.render(text), "a\n\nb\n\nc")
-        self.assertNotIn("table small", self.unused())
-
 
 class Folder(unittest.TestCase):
     """A copy of the committed data."""
@@ -83,25 +77,23 @@ class Data(Folder):
 
         def lose_a_byte(document):
             for track in document["tracks"]:
-                track["events"][0]["bytes"] -= 1
+                track["bytes"][0] -= 1
 
         self.change("memory.json", lose_a_byte)
         with self.assertRaisesRegex(Failed, r"^memory.json: .* bytes are not B·N·d·4$"):
             tables.TABLES["cs336_bytes"](self.measured())
 
-    def test_the_lines_of_a_rung_are_found_once(self):
-        with mock.patch.dict(sources.EXCERPTS, plain_rows=("src/gpu/f32/forward/plain_rows.cu", "#include", "s")), \
-                self.assertRaisesRegex(Failed, "the lines that stand for plain_rows: not there, or not once"):
-            sources.excerpt("plain_rows")
 
+def row(ratio, pairs=10, drift=1.0, peer="cudnn", **fields):
+    """A comparison as hw4.neighbours writes it: 1 ms for 500 units of work, and a peer."""
+    def side(seconds):
+        return {"seconds": [seconds] * 5 + [drift * seconds] * 5, "mhz": [1900], "watts": [600]}
 
-def row(ratio, pairs=14, drift=1.0, **fields):
-    """A comparison as report/measure writes it."""
-    seconds = [{"seconds": 1e-3}] * 7 + [{"seconds": drift * 1e-3}] * 7
-    return {"section": "results", "regime": "sustained", "dtype": "bf16", "passes": "forward",
-            "cell": [4, 16, 8192, 64], "contract": "bf16", "peer": "cudnn", "causal": False, "ratio": ratio, "spread_percent": 0.5, "pairs": pairs,
-            "ours_tflops": 500.0, "peer_tflops": 500.0 / ratio, "ours_watts": 600.0, "ours_mhz": 1900.0,
-            "samples": {"ours": seconds, "peer": seconds}, **fields}
+    result = {"ratio": ratio, "spread_percent": 0.5, "pairs": pairs, "thrown_away": 0}
+    return {"section": "results", "regime": "sustained", "values": "normal", "dtype": "bf16", "passes": "forward",
+            "cell": [4, 16, 8192, 64], "contract": "bf16", "causal": False, "rounds": 5, "unit": "tflops",
+            "amount": 0.5, "peers": {peer: result}, "series": {"bf16": side(1e-3), "f32": side(1e-3), peer: side(ratio * 1e-3)},
+            **fields}
 
 
 class MeasuredLater(Folder):
@@ -112,12 +104,12 @@ class MeasuredLater(Folder):
         common["git"] = {"commit": "f" * 40, "dirty": False}
         (self.folder / "data" / f"{name}.json").write_text(json.dumps({**common, **fields}))
 
-    def add_beside(self, *rows):
-        self.add("beside", torch="2", device="A", rounds=7, rows=rows)
+    def add_beside(self, *rows, name="beside"):
+        self.add(name, torch="2", device="A", rows=rows)
 
     def test_only_fair_comparisons_count(self):
         self.add_beside(row(1.25), row(0.5, pairs=4), row(0.6, drift=1.03), row(0.9, peer="fa2", causal=True),
-                        {**row(0.7), "refused": "no memory"})
+                        row(0.7, peers={"cudnn": {"refused": "no memory"}}, series={}))
         self.assertEqual([(pair.peer, pair.ratio) for pair in beside.pairs(self.measured())],
                          [("cudnn", 1.25), ("fa2", 0.9)])
         losses = tables.TABLES["losses"](self.measured())
@@ -128,9 +120,28 @@ class MeasuredLater(Folder):
             self.measured()
 
     def test_the_best_peer_stands_in_the_results(self):
-        self.add_beside(row(1.25), row(0.95, peer="fa2"), row(2.0, section="power", regime="burst"))
+        self.add_beside(row(1.25), row(0.95, peer="fa2"), row(0.5, regime="burst"), row(0.5, values="uniform"))
         bf16, = (line for line in tables.TABLES["results"](self.measured()).splitlines() if line.startswith("| `bf16`"))
         self.assertIn("| 500, 51 % | 0.95 × FlashAttention-2 |", bf16)
+
+    def test_over_lengths_and_decoding(self):
+        length = {"section": "lengths", "cell": [2, 16, 8192, 128]}
+        self.add_beside(row(0.95, **length), row(0.9, peer="fa2", **length), row(1.1, regime="burst", **length),
+                        row(1.2, section="lengths"), row(2.5, contract="f32", peer="efficient", **length),
+                        name="beside_cudnn")
+        cache = {"section": "decode", "passes": "decode", "cell": [64, 32, 8, 8192, 128], "amount": 4.2}
+        of_heads = [row(2, section="decode", contract="f32", cell=[1, heads, 16384, 64], amount=amount)
+                    for heads, amount in ((1, 0.45), (4, 0.5))]
+        self.add_beside(row(1.02, **cache), row(0.97, peer="fa2", **cache), row(1.04, peer="paged", **cache),
+                        row(1.01, section="packed", peer="lengths"), *of_heads, name="beside_decode")
+        page = " ".join(program_as_module(BUILD).build_texts(self.measured())["report.md"].split())
+        for words in ("| cuDNN, sustained, normal | cuDNN, burst, normal | FlashAttention-2, sustained, normal |",
+                      "| forward | 2, 16, 8192, 128 | 500 | 1900, 600 | 0.95 ± 0.5 % | 1.10 ± 0.5 % | 0.90 ± 0.5 % |",
+                      "is ahead in 2 of 3 cells", "at d = 128 0.90 (forward of 2, 16, 8192, 128, sustained, normal) to 1.10",
+                      "| PyTorch efficient, sustained, normal | |---|---|--:|--:|--:| | forward | 2, 16, 8192, 128 | 500",
+                      "| `bf16` | bf16 | 64, 32/8, 8192, 128 | 1000 | 4200 | 88 % | 0.97 × FlashAttention-2 | 0.5 |",
+                      "pages of 64 keys takes 1.04 to 1.04", "lengths 1.01 to 1.01", "reaches 90 % of the rate of four"):
+            self.assertIn(words, page)
 
     def test_training_steps(self):
         times = {"mean": 0.5, "std": 0.1, "operations": {"products": {"seconds": 3}, "loss": {"seconds": 1}}}
@@ -156,9 +167,8 @@ class MeasuredLater(Folder):
         cell = {"kernel": "wgmma_bf16", "shape": "s", "flop": 1e12}
         self.add("ablation", cells=[{**cell, "without": "nothing", "seconds": [1.0]},
                                     {**cell, "without": "turns", "seconds": [2.0]}])
-        self.add("warp_timeline", kernel="wgmma_bf16", shape="s", phases=["waits", "computes"],
-                 marks=[{"group": group, "phase": step % 2, "clock": 100 + 10 * step + group}
-                        for group in (0, 1) for step in range(40)])
+        self.add("warp_timeline", kernel="wgmma_bf16", shape="s", phases=["waits", "computes"], group=[0, 1] * 40,
+                 phase=[0, 0, 1, 1] * 20, clock=[100 + 5 * mark for mark in range(80)])
         after = program_as_module(BUILD).build_texts(self.measured())["report.md"]
         for words in ("| `wgmma_bf16` | s | turns | 0.500 | 0.50 |", "figures/warp_timeline.svg",
                       "figures/speed_against_error.svg"):
@@ -293,18 +303,6 @@ class Committed(unittest.TestCase):
     def test_it_is_what_the_data_gives(self):
         done = subprocess.run([python_with_matplotlib(), BUILD, "--check"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-
-    def test_a_changed_number_is_found(self):
-        build = program_as_module(BUILD)
-        texts = build.build_texts(Measured(DATA))
-        with tempfile.TemporaryDirectory(prefix="hw4-report-") as folder:
-            for name, text in texts.items():
-                number = re.search(r"^\|.* (\d+\.\d+)", text, re.MULTILINE)
-                Path(folder, name).write_text(text[:number.start(1)] + "9" + text[number.start(1):])
-            found = build.differences(texts, Path(folder).joinpath)
-        self.assertEqual(len(found), 5)
-        for line in found:
-            self.assertRegex(line, r"\.md: line \d+ is .* should be ")
 
 
 if __name__ == "__main__":

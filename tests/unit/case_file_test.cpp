@@ -1,7 +1,6 @@
 #include "src/io/case_file.h"
 
 #include <fcntl.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,23 +15,9 @@ namespace {
 using test::counting_case;
 using test::Failure;
 using test::failure_of;
+using test::gzipped;
 using test::header_bytes;
 using test::write_file;
-
-std::string gzipped(const std::string& bytes) {
-    z_stream stream{};
-    EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-    std::string out(deflateBound(&stream, bytes.size()), '\0');
-    std::string in = bytes;
-    stream.next_in = reinterpret_cast<Bytef*>(in.data());
-    stream.avail_in = static_cast<uInt>(in.size());
-    stream.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream.avail_out = static_cast<uInt>(out.size());
-    EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-    out.resize(stream.total_out);
-    deflateEnd(&stream);
-    return out;
-}
 
 // All data of the file, read `step` batches at a time.
 std::vector<float> read_all(const std::string& path, int64_t step = 1) {

@@ -142,8 +142,8 @@ public:
                    int64_t context, int64_t width) override {
         const int64_t rows = sequences * context;
         settle({d_gain, width}, {{x, rows * width}, {factors, rows}, {dy, rows * width}});
-        auto* const leaves = workspace_.of<float>(static_cast<size_t>(sequences * width));
-        rows_.norm_gain(x, factors, dy, leaves, d_gain, sequences, context, width);
+        counted(rows);
+        rows_.norm_gain(x, factors, dy, d_gain, sequences, context, width);
     }
 
     void rotate(float* qkv, const float* table, int64_t sequences, int64_t context, const Model& model,

@@ -9,7 +9,7 @@
 #include "src/contracts/rope.h"
 #include "src/gpu/common/warp.cuh"
 #include "src/gpu/device/check.h"
-#include "src/step/gpu/token_tree.cuh"
+#include "src/step/orders.h"
 
 namespace hw4::step {
 namespace {
@@ -239,35 +239,65 @@ __global__ void __launch_bounds__(kThreads)
     });
 }
 
-constexpr int kGainWarps = 16; // chains at once
+// A block sums 8 columns over all tokens, so that one launch does. 8 floats are what memory gives at least. A thread
+// sums a chain of 32 tokens of a column: all its numbers are on their way before it needs the first.
+constexpr int kGainColumns = 8;
+constexpr int kGainChains = 64; // at once
+constexpr int kMostNodes = 32;  // of the tree, that wait for their sibling
 
-// A block for a stripe of 32 columns of a sequence, a warp for each chain of 32 tokens.
-__global__ void __launch_bounds__(kGainWarps* kWarpSize)
-    norm_gain_leaves(const float* x, const float* factors, const float* dy, float* leaves, int64_t context,
-                     int64_t width, int64_t stripes) {
-    __shared__ float chains[kGainWarps][kWarpSize];
-    const int64_t sequence = blockIdx.x / stripes, column = blockIdx.x % stripes * kWarpSize + lane();
-    const int64_t first = sequence * context, end = first + context;
-    float total = 0;
-    for (int64_t begin = first; begin < end; begin += kGainWarps * kChain) {
-        const int64_t own = begin + warp() * kChain;
-        float chain = 0;
-        if (column < width)
-#pragma unroll 8
-            for (int64_t t = own; t < min(own + kChain, end); ++t)
-                chain = fused(dy[t * width + column], x[t * width + column] * factors[t], chain);
-        chains[warp()][lane()] = chain;
+__global__ void __launch_bounds__(kGainColumns* kGainChains)
+    sum_gains(const float* x, const float* factors, const float* dy, float* d_gain, int sequences, int context,
+              int64_t width) {
+    __shared__ float totals[2][kGainChains][kGainColumns];
+    __shared__ float nodes[kMostNodes][kGainColumns];
+    const int own_column = static_cast<int>(threadIdx.x) % kGainColumns;
+    const int own_chain = static_cast<int>(threadIdx.x) / kGainColumns;
+    const int64_t column = int64_t{blockIdx.x} * kGainColumns + own_column;
+    const int chains_of_leaf = static_cast<int>(parts(context, kChain)), chains = sequences * chains_of_leaf;
+    float leaf = 0;
+    int sequence = 0, waiting = 0, left = chains_of_leaf;
+    for (int first = 0, buffer = 0; first < chains; first += kGainChains, buffer ^= 1) {
+        const int chain = min(first + own_chain, chains - 1), begin = chain % chains_of_leaf * static_cast<int>(kChain);
+        const int tokens = context - begin;
+        const int64_t token = int64_t{chain / chains_of_leaf} * context + begin;
+        const int64_t at = token * width + min(column, width - 1); // absent columns are computed, not written
+        float from_x[kChain], from_dy[kChain], r[kChain / kGainColumns];
+#pragma unroll
+        for (int i = 0; i < kChain / kGainColumns; ++i) {
+            const int t = i * kGainColumns + own_column;
+            r[i] = t < tokens ? factors[token + t] : 0.0f;
+        }
+#pragma unroll
+        for (int t = 0; t < kChain; ++t) {
+            from_x[t] = t < tokens ? x[at + t * width] : 0.0f;
+            from_dy[t] = t < tokens ? dy[at + t * width] : 0.0f;
+        }
+        float total = 0;
+#pragma unroll
+        for (int t = 0; t < kChain; ++t) {
+            const float factor = __shfl_sync(kAllLanes, r[t / kGainColumns], t % kGainColumns, kGainColumns);
+            total = fused(from_dy[t], from_x[t] * factor, total);
+        }
+        totals[buffer][own_chain][own_column] = total;
         __syncthreads();
-        if (warp() == 0) // absent chains are zeros
-            for (int i = 0; i < kGainWarps; ++i) total = total + chains[i][lane()];
-        __syncthreads();
+        if (own_chain != 0) continue;
+        for (int i = 0; i < min(kGainChains, chains - first);) {
+            const int end = min(i + left, min(kGainChains, chains - first));
+            left -= end - i;
+#pragma unroll 16
+            for (; i < end; ++i) leaf = leaf + totals[buffer][i][own_column];
+            if (left > 0) break;
+            for (int joins = joins_after(sequence); joins > 0; --joins) leaf = nodes[--waiting][own_column] + leaf;
+            nodes[waiting++][own_column] = leaf;
+            leaf = 0;
+            left = chains_of_leaf;
+            ++sequence;
+        }
     }
-    if (warp() == 0 && column < width) leaves[sequence * width + column] = total;
-}
-
-__global__ void __launch_bounds__(kThreads) join_leaves(float* leaves, float* sums, int64_t count, int64_t floats) {
-    const int64_t at = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-    if (at < floats) sums[at] = sum_in_tree(leaves + at, floats, count);
+    if (own_chain != 0 || column >= width) return;
+    float sum = nodes[--waiting][own_column];
+    while (waiting > 0) sum = nodes[--waiting][own_column] + sum;
+    d_gain[column] = sum;
 }
 
 // ---- RoPE and SwiGLU, a block for each row
@@ -317,63 +347,84 @@ __global__ void __launch_bounds__(kThreads)
     });
 }
 
-// ---- Cross entropy, a block for each row of logits, a warp for each segment. Weights stand in shared memory where a
-// row fits there, else in the logits' place; each thread reads only what it wrote.
+// ---- Cross entropy, a block for each row of logits, a warp for each segment. Where every segment has a warp, the row
+// stays in registers; else the kernel reads the row, and computes its weights, once more where it needs them.
 
 constexpr int kMostLossWarps = 16;
-constexpr int kMostSegments = 1024;  // of a row: a vocabulary of 2^20
-constexpr int64_t kMostKept = 10752; // floats in shared memory, beside the sums in what every GPU allows
+constexpr int kMostSegments = 1024; // of a row: a vocabulary of 2^20
 
-template <bool kWide>
-__global__ void __launch_bounds__(kMostLossWarps* kWarpSize)
-    cross_entropy_rows(float* logits, const int32_t* targets, double* losses, int64_t vocabulary, float share) {
-    extern __shared__ float4 kept[];
+template <bool kWide, bool kInRegisters>
+__global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
+    cross_entropy_rows(float* logits, const int32_t* targets, double* losses, int vocabulary, float share) {
     __shared__ float largest[kMostLossWarps];
     __shared__ float sums[kMostSegments];
+    constexpr int kParts = kRowSegment / kRowChains; // of a lane
     float* const z = logits + int64_t{blockIdx.x} * vocabulary;
-    float* const weights = vocabulary <= kMostKept ? reinterpret_cast<float*>(kept) : z;
     const int warps = static_cast<int>(blockDim.x) / kWarpSize;
-    const int segments = static_cast<int>((vocabulary + kRowSegment - 1) / kRowSegment);
-    const int32_t target = targets[blockIdx.x];
+    const int segments = static_cast<int>(parts(vocabulary, kRowSegment));
+    const int target = targets[blockIdx.x];
     const float target_logit = z[target];
 
-    float most = -HUGE_VALF;
-    for (int segment = warp(); segment < segments; segment += warps)
-        chains_of_segment(segment, vocabulary, [&](int64_t column, Four&) {
-            const Four four = load<kWide>(z, column, vocabulary, -HUGE_VALF);
+    Four row[kParts];
+    const auto each_part = [&](int segment, const auto& work) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) most = larger(most, four.x[i]);
+        for (int i = 0; i < kParts; ++i) {
+            const int column = static_cast<int>(segment * kRowSegment + i * kRowChains) + 4 * lane();
+            if (column < vocabulary) work(row[i], column);
+        }
+    };
+    const auto read = [&](int segment) {
+        each_part(segment, [&](Four& of, int column) { of = load<kWide>(z, column, vocabulary, -HUGE_VALF); });
+    };
+    const auto each_segment = [&](const auto& work) {
+        if constexpr (kInRegisters)
+            work(warp());
+        else
+            for (int segment = warp(); segment < segments; segment += warps) work(segment);
+    };
+
+    float most = -HUGE_VALF;
+    each_segment([&](int segment) {
+        read(segment);
+        each_part(segment, [&](const Four& of, int) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) most = larger(most, of.x[i]);
         });
+    });
     most = gpu::warp_max(most);
     if (lane() == 0) largest[warp()] = most;
-    __syncthreads(); // also: every thread has the target's logit before weights take its place
+    __syncthreads();
     for (int i = 0; i < warps; ++i) most = larger(most, largest[i]);
     const LogitUnit unit = logit_unit(most);
+    const auto weigh = [&](int segment) {
+        if (!kInRegisters) read(segment);
+        each_part(segment, [&](Four& of, int) { of = each([&](int i) { return unit.weight(of.x[i]); }); });
+    };
 
-    for (int segment = warp(); segment < segments; segment += warps) {
-        const Four chains = chains_of_segment(segment, vocabulary, [&](int64_t column, Four& to) {
-            const Four four = load<kWide>(z, column, vocabulary);
-            const Four of = each([&](int i) { return unit.weight(four.x[i]); });
+    each_segment([&](int segment) {
+        weigh(segment);
+        Four chains = {};
+        each_part(segment, [&](const Four& of, int column) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                if (kWide || column + i < vocabulary) to.x[i] = to.x[i] + of.x[i];
-            store<kWide>(weights, column, vocabulary, of);
+                if (kWide || column + i < vocabulary) chains.x[i] = chains.x[i] + of.x[i];
         });
         const float sum = sum_of_lanes(chains);
         if (lane() == 0) sums[segment] = sum;
-    }
-    __syncthreads();
+    });
+    __syncthreads(); // also: the target's logit is read before its gradient takes its place
     float l = 0;
     for (int segment = 0; segment < segments; ++segment) l = l + sums[segment];
     const float inverse_l = quotient(1.0f, l);
-    if (threadIdx.x == 0) losses[blockIdx.x] = cross_entropy_loss(unit, l, target_logit);
 
-    for (int segment = warp(); segment < segments; segment += warps)
-        chains_of_segment(segment, vocabulary, [&](int64_t column, Four&) {
-            const Four of = load<kWide>(weights, column, vocabulary);
+    each_segment([&](int segment) {
+        if (!kInRegisters) weigh(segment);
+        each_part(segment, [&](const Four& of, int column) {
             store<kWide>(z, column, vocabulary,
                          each([&](int i) { return logit_gradient(of.x[i], inverse_l, column + i == target, share); }));
         });
+    });
+    if (threadIdx.x == 0) losses[blockIdx.x] = cross_entropy_loss(unit, l, target_logit);
 }
 
 // ---- Launches
@@ -441,13 +492,11 @@ void RowKernels::norm_back(const float* x, const float* gain, const float* facto
     HW4_LAUNCH(norm_back_rows, by_four(width, x, gain, dy, dx), blocks, x, gain, factors, dy, dx, rows, width);
 }
 
-void RowKernels::norm_gain(const float* x, const float* factors, const float* dy, float* leaves, float* d_gain,
-                           int64_t sequences, int64_t context, int64_t width) const {
-    const int64_t stripes = parts(width, kWarpSize);
-    const Blocks blocks{stream_, sequences * stripes, kGainWarps * kWarpSize};
-    launch("launch of norm_gain_leaves", norm_gain_leaves, blocks, x, factors, dy, leaves, context, width, stripes);
-    launch("launch of join_leaves", join_leaves, Blocks{stream_, parts(width, kThreads)}, leaves, d_gain, sequences,
-           width);
+void RowKernels::norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,
+                           int64_t context, int64_t width) const {
+    const Blocks blocks{stream_, parts(width, kGainColumns), kGainColumns * kGainChains};
+    launch("launch of sum_gains", sum_gains, blocks, x, factors, dy, d_gain, static_cast<int>(sequences),
+           static_cast<int>(context), width);
 }
 
 void RowKernels::rotate(float* qkv, const float* table, int64_t rows, int64_t context, int64_t heads,
@@ -473,9 +522,13 @@ void RowKernels::cross_entropy(float* logits, const int32_t* targets, double* lo
         throw Error(ExitCode::bad_data, "a vocabulary of " + std::to_string(vocabulary) + " tokens, need at most " +
                                             std::to_string(kMostSegments * kRowSegment));
     const unsigned threads = static_cast<unsigned>(std::min<int64_t>(segments, kMostLossWarps)) * kWarpSize;
-    const size_t kept = vocabulary <= kMostKept ? static_cast<size_t>(vocabulary) * sizeof(float) : 0;
-    const Blocks blocks{stream_, parts(rows, 1), threads, kept};
-    HW4_LAUNCH(cross_entropy_rows, by_four(vocabulary, logits), blocks, logits, targets, losses, vocabulary, share);
+    const Blocks blocks{stream_, parts(rows, 1), threads};
+    const bool wide = by_four(vocabulary, logits);
+    const auto kernel = segments > kMostLossWarps
+                            ? (wide ? cross_entropy_rows<true, false> : cross_entropy_rows<false, false>)
+                            : (wide ? cross_entropy_rows<true, true> : cross_entropy_rows<false, true>);
+    launch("launch of cross_entropy_rows", kernel, blocks, logits, targets, losses, static_cast<int>(vocabulary),
+           share);
 }
 
 } // namespace hw4::step

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""The causal mask (src/problem/mask.h), requested by a case's header or by --causal: hw4 and seq from file to file.
-
-    python3 tests/program/causal_test.py [-v] [TestClass[.test_name]]
-
-HW4_BIN names the folder with the programs (default: the repository's root).
-"""
+"""Masks, windows (src/problem/mask.h) and scales, asked for by a case's header or by options: hw4 and seq, file to file."""
 import json
 import struct
 import unittest
@@ -12,17 +7,17 @@ import unittest
 import cli_test
 from cli_test import OK, CliTest, by_seq, contracts, generated, generated_by, hw4, run
 
-MASK_AT = 8  # in a header of version 2
+MASK_AT, WINDOW_AT, SCALE_AT = 8, 44, 48  # in a header of version 2
+SHAPE = (2, 4, 2, 70, 130, 64)
+
+setUpModule = cli_test.setUpModule
 
 
-def setUpModule():
-    cli_test.setUpModule()
-
-
-def made(shape):
+def made(shape, *more):
     """A causal case."""
     B, heads, kv_heads, N_q, N_k, d = shape
-    return generated_by("--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--causal")
+    return generated_by("--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--causal",
+                        *more)
 
 
 def unmasked(case):
@@ -32,7 +27,7 @@ def unmasked(case):
     return bytes(data)
 
 
-class OptionTest(CliTest):
+class MaskTest(CliTest):
     def test_whatever_the_header_says(self):
         shape = (2, 1, 1, 33, 33, 7)
         causal = made(shape)
@@ -62,6 +57,36 @@ class OptionTest(CliTest):
                 self.assert_same_bytes(out.read_bytes(), by_seq(path))
                 out.unlink()
             self.assertEqual([case["mask"] for case in json.loads(report.read_text())["cases"]], ["causal", "causal"])
+
+
+class WindowTest(CliTest):
+    def computed(self, program, path, *options):
+        done = run(program, *(("--device", "cpu") if program == "hw4" else ()), *options, path, self.out)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return self.out.read_bytes(), done.stdout
+
+    def test_in_the_header_or_by_an_option(self):
+        plain, path = made(SHAPE), made(SHAPE, "--window", "45", "--scale", "0.25")
+        data = bytearray(plain.read_bytes())
+        struct.pack_into("<i", data, WINDOW_AT, 45)
+        struct.pack_into("<d", data, SCALE_AT, 0.25)
+        self.assert_same_bytes(path.read_bytes(), bytes(data))
+        want = by_seq(path)
+        self.assertNotEqual(by_seq(plain), want)
+        other = made(SHAPE, "--window", "7", "--scale", "0.5")
+        for program in ("hw4", "seq"):
+            for given, options in ((path, ()), (plain, ("--window", "45", "--scale", "0.25")),
+                                   (other, ("--window", "45", "--scale", "0.25"))):
+                with self.subTest(program=program, options=options):
+                    got, said = self.computed(program, given, *options)
+                    self.assert_same_bytes(got, want)
+                    self.assertIn("d, mask, window, scale): (2, 4, 2, 70, 130, 64, causal, 45, 0.25)\n", said)
+
+    def test_beside_float64_by_compare(self):
+        for more in (("--window", "45"), ("--window", "1"), ("--scale", "0.3"), ("--window", "45", "--scale", "0.3")):
+            path = made(SHAPE, *more)
+            done = run("compare", "--exact", "float32", "--atol", "1e-5", path, self.file(by_seq(path)))
+            self.assertEqual(done.returncode, 0, done.stdout)
 
 
 if __name__ == "__main__":
