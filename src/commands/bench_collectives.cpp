@@ -30,23 +30,6 @@ std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& tex
     return parse_numbers(option, text, sizeof(float), kMostBytes);
 }
 
-// The elements of `all` that the text names.
-template <class Named>
-std::vector<const Named*> parse_presets(const char* option, const std::string& text, const std::vector<Named>& all) {
-    std::vector<const Named*> found;
-    for (const std::string& word : split(text, ',')) {
-        const auto is_it = [&](const Named& one) { return word == one.name; };
-        const auto one = std::find_if(all.begin(), all.end(), is_it);
-        if (one == all.end()) {
-            std::vector<std::string> names;
-            for (const Named& known : all) names.emplace_back(known.name);
-            refuse_name(option, text, word, "some of ", names);
-        }
-        found.push_back(&*one);
-    }
-    return found;
-}
-
 // Parses the options of all measurements of several ranks, and `own`.
 void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vector<CommandOption> own) {
     CollectiveRules& rules = request.rules;
@@ -114,8 +97,7 @@ StepRequest parse_step_words(int argc, char** argv, const StepPreset*& preset) {
     parse_for_ranks(
         argc, argv, request,
         {{"model", kValue, [&](const char* value) { request.models = parse_presets("model", value, step::presets()); }},
-         {"preset", kValue,
-          [&](const char* value) { preset = parse_presets("preset", value, step_presets()).front(); }},
+         {"preset", kValue, [&](const char* value) { preset = parse_preset(value, step_presets()); }},
          {"contract", kValue,
           [&](const char* value) { request.contracts = parse_named("contract", value, step::kStepContracts); }},
          {"attention", kValue,
