@@ -90,6 +90,16 @@ static __global__ void print_timeline() {{
 }
 
 
+def variant(kernel, removal):
+    """The name of its sources; empty where they are hw4's own."""
+    return re.sub(r"\W+", "_", f"{kernel} {removal.what}") if removal.edits else ""
+
+
+VARIANTS = {"timeline": TIMELINE, **{variant(kernel, removal): removal.edits for kernel, found in ABLATIONS.items()
+                                     for removal in found.removals if removal.edits}}
+OBJECTS = ("src", "hw4.cu.o", "hw4.cu.d", "headers", "setting", "cpp-command", "cu-command")  # of make's folder
+
+
 def edited(edits):
     """{file: its text with the edits}."""
     texts = {}
@@ -101,30 +111,40 @@ def edited(edits):
     return texts
 
 
-def built(folder, edits):
-    """hw4 from the edited sources. Writes only files that differ, so that make builds no more than it must."""
-    changed = edited(edits)
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode()
-    for name in filter(None, names.split("\0")):
-        source, copy = ROOT / name, folder / name
-        wanted = changed[name].encode() if name in changed else source.read_bytes()
-        if not copy.exists() or copy.read_bytes() != wanted:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(wanted)
-            copy.chmod(source.stat().st_mode)
-    command = ["make", "--no-print-directory", f"-j{os.cpu_count()}", "hw4"]
+def copied(folder, edits, objects):
+    """The sources with the edits, in a folder that begins with the objects of `objects`, make's folder, so that make
+    compiles only what the edits change."""
+    first = not folder.exists()
+    (folder / "build").mkdir(parents=True, exist_ok=True)
+    sources = [path for path in ROOT.iterdir() if path.name not in (".git", "build", "hw4")]
+    subprocess.run(["cp", "-au", *sources, folder], check=True)
+    if first:
+        subprocess.run(["cp", "-a", *(path for path in objects.iterdir() if path.name in OBJECTS), folder / "build"],
+                       check=True)
+    for file, text in edited(edits).items():
+        if (folder / file).read_text(encoding="utf-8") != text:
+            (folder / file).write_text(text, encoding="utf-8")
+    return folder
+
+
+def all_built(build):
+    """{name: hw4 with these edits}; all are compiled at the same time. A second call finds them there."""
+    variants = {name: copied(build / "variants" / name, edits, build) for name, edits in VARIANTS.items()}
     without_jobserver = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
-    if subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, env=without_jobserver).returncode != 0:
+    command = ["make", "--no-print-directory", f"-j{max(2, os.cpu_count() // 4)}", "hw4"]
+    running = [subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, env=without_jobserver)
+               for folder in variants.values()]
+    if any([make.wait() for make in running]):
         raise Failed("make hw4 of the edited sources failed")
-    return folder / "hw4"
+    return {name: folder / "hw4" for name, folder in variants.items()}
 
 
 def ablation(bench, runs):
-    """Seconds of each whole kernel, and without each of its parts, in turns."""
-    document, records = bench.open(runs=runs), []
+    """Seconds of each whole kernel, and without each of its parts."""
+    document, records, programs = bench.open(runs=runs), [], {"": bench.hw4, **all_built(bench.build)}
     for kernel, found in ABLATIONS.items():
         for removal in (Without("nothing"), *found.removals):
-            bench.hw4 = built(bench.build / "variants", removal.edits)
+            bench.hw4 = programs[variant(kernel, removal)]
             say(f"ablation: {kernel} without {removal.what}")
             row, = bench.bench_rows(
                 "--device", "gpu", "--impl", found.contract, "--kernel", removal.kernel or kernel, "--passes",
@@ -139,7 +159,7 @@ def ablation(bench, runs):
 def warp_timeline(bench, shape):
     """A multiprocessor's clock at each mark of block 0."""
     document = bench.open(kernel="wgmma_bf16", shape=shape, phases=PHASES)
-    hw4 = built(bench.build / "variants", TIMELINE)
+    hw4 = all_built(bench.build)["timeline"]
     printed = subprocess.run([hw4, "bench", "--once", "--device", "gpu", "--impl", "bf16", "--kernel", "wgmma_bf16",
                               "--passes", "forward", "--shape", shape, "--quiet"], stdin=subprocess.DEVNULL,
                              capture_output=True, text=True)

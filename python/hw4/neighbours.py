@@ -226,7 +226,7 @@ class Sampler:
             end.record()
             seen = self.sensors.read()
             end.synchronize()
-        return {"seconds": begin.elapsed_time(end) / 1000 / work.launches / work.times, **seen}
+        return {"seconds": float(f"{begin.elapsed_time(end) / 1000 / work.launches / work.times:.6g}"), **seen}
 
     def warm_up(self, works):
         """Until the clock is steady."""

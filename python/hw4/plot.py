@@ -26,7 +26,7 @@ SIZES = {"seq_len": ("N", "sequence length N (tokens)"), "batch_size": ("B", "ba
          "num_heads": ("H", "heads H"), "head_dim": ("d", "columns of a head d"),
          "emb_dim": ("E", "columns of all heads E"), "kv_heads": ("heads of K and V", "heads of K and V"),
          "queries": ("queries", "new tokens of a decoding step")}
-SETTINGS = ("causal", "dtype", "kind", "device", "warmup", "cold")
+SETTINGS = ("causal", "dtype", "kind", "device", "warmup", "cold", "regime")
 WORDS = {"causal": {True: "causal", False: "no mask"}, "cold": {True: "cold caches", False: "warm caches"},
          "warmup": {None: "warm-up by time"}}
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8a6d3b")
@@ -49,36 +49,40 @@ class Cell:
     flop: float = 0
     peak_bytes: int = 0
     before_bytes: int = 0
+    cache_bytes: float = 0  # that a decoding step reads
     ratios: dict = dataclasses.field(default_factory=dict)  # measured in turns, by the other implementation
 
 
 def cells_of_bench(row):
     given = row["hw4"]["parameters"]
-    fields = {name: given[name] for name in (*SIZES, *SETTINGS) if name != "head_dim"}
-    fields["head_dim"] = given["emb_dim"] // given["num_heads"]
+    fields = {**given, "head_dim": given["emb_dim"] // given["num_heads"], "regime": None}
+    fields = {name: fields[name] for name in (*SIZES, *SETTINGS)}
     impl = given["impl"] + (f":{given['kernel']}" if given["kernel"] else "")
     for name in PASSES:
         found = row["hw4"][name]
         if found["status"] != "skipped":
-            yield Cell(impl, name, fields, found["status"], found.get("samples", []), found.get("flop", 0),
-                       found.get("peak_bytes", 0), found.get("before_backward_bytes", 0))
+            caches = found.get("cache_bytes", 0)
+            yield Cell(impl, name, fields, found["status"], found.get("samples", []),
+                       0 if caches else found.get("flop", 0), found.get("peak_bytes", 0),
+                       found.get("before_backward_bytes", 0), caches)
 
 
-def cells_of_neighbours(document, row):
-    batch, heads, tokens, dim = row["cell"]
-    fields = {"batch_size": batch, "num_heads": heads, "kv_heads": heads, "seq_len": tokens, "queries": tokens,
-              "emb_dim": heads * dim, "head_dim": dim, "causal": row["causal"], "dtype": document["dtype"],
-              "kind": row["values"], "device": "gpu", "warmup": None, "cold": False}
-    of = {"both": "forward_backward"}.get(document["passes"], document["passes"])
-    for impl, side in ((row["contract"], "ours"), (row["peer"], "peer")):
-        if "refused" in row:
-            if impl == row["refused_by"]:
-                yield Cell(impl, of, fields, "oom" if "out of memory" in row["refused"] else "unsupported", [])
-            continue
-        seconds = [sample["seconds"] for sample in row["samples"][side]]
-        ratios = {row["peer"]: row["ratio"]} if side == "ours" else {}
-        yield Cell(impl, of, fields, "ok", seconds, row[f"{side}_tflops"] * 1e12 * statistics.median(seconds),
-                   ratios=ratios)
+def cells_of_neighbours(row):
+    decodes = row["passes"] == "decode"
+    batch, heads, kv_heads, tokens, dim = row["cell"] if decodes else (*row["cell"][:2], *row["cell"][1:])
+    fields = {"batch_size": batch, "num_heads": heads, "kv_heads": kv_heads, "seq_len": tokens,
+              "queries": 1 if decodes else tokens, "emb_dim": heads * dim, "head_dim": dim, "causal": row["causal"],
+              "dtype": row["dtype"], "kind": row["values"], "device": "gpu", "warmup": None, "cold": decodes,
+              "regime": row["regime"]}
+    of = {"both": "forward_backward", "decode": "forward"}.get(row["passes"], row["passes"])
+    flop, caches = (0, 1e9 * row["amount"]) if decodes else (1e12 * row["amount"], 0)
+    for impl, columns in row["series"].items():
+        ratios = {peer: found["ratio"] for peer, found in row["peers"].items() if impl == row["contract"]
+                  and "ratio" in found}
+        yield Cell(impl, of, fields, "ok", columns["seconds"], flop, cache_bytes=caches, ratios=ratios)
+    for impl, text in {found["refused_by"]: found["refused"] for found in row["peers"].values()
+                       if "refused" in found}.items():
+        yield Cell(impl, of, fields, "oom" if "out of memory" in text else "unsupported", [])
 
 
 def read(path):
@@ -86,7 +90,7 @@ def read(path):
     try:
         document = json.loads(Path(path).read_bytes())
         if "rows" in document:
-            return document["device"], [cell for row in document["rows"] for cell in cells_of_neighbours(document, row)]
+            return document["device"], [cell for row in document["rows"] for cell in cells_of_neighbours(row)]
         rows = document["results"] if "results" in document else [document]
         machine = (document if "results" in document else document["hw4"])["machine"]
         return machine["name"] or machine["device"], [cell for row in rows for cell in cells_of_bench(row)]
@@ -150,7 +154,7 @@ def lines_of(cells, x):
     for cell in sorted(cells, key=lambda cell: cell.fields[x]):
         rest = tuple(word(name, cell.fields[name]) for name in telling)
         lines.setdefault((cell.impl, rest), []).append(cell)
-    shared = [word(name, cells[0].fields[name]) for name in constant if name not in ("warmup", "cold")]
+    shared = [word(name, cells[0].fields[name]) for name in constant if name not in ("warmup", "cold", "regime")]
     for name in (name for name in names if name in SIZES and name not in constant and name not in telling):
         found = [cell.fields[name] for cell in cells]
         shared.append(f"{word(name, min(found))} to {short(max(found))}")
@@ -171,6 +175,7 @@ def quantities(lines, baseline, x):
 
     return {"time": ("time (ms)", lambda cell, _: statistics.median(cell.seconds) * 1e3),
             "rate": ("rate (TFLOP/s)", lambda cell, _: cell.flop / statistics.median(cell.seconds) / 1e12),
+            "bandwidth": ("K and V (GB/s)", lambda cell, _: cell.cache_bytes / statistics.median(cell.seconds) / 1e9),
             "memory": ("peak memory (MiB)", lambda cell, _: cell.peak_bytes / 2**20),
             "before": ("memory before backward (MiB)", lambda cell, _: cell.before_bytes / 2**20),
             "ratio": (f"times as fast as {baseline}", ratio)}
@@ -284,9 +289,9 @@ def parse(argv):
     parser.add_argument("files", nargs="+", metavar="FILE.json", help="with several files, lines have the files' names")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a name that ends in .svg or .png")
     parser.add_argument("--x", choices=SIZES, help="default: the size that has most values")
-    parser.add_argument("--y", nargs="+", choices=("time", "rate", "memory", "before", "ratio"),
-                        help="rows; before: memory before backward; default: time, rate, memory, with --relative-to "
-                             "ratio")
+    parser.add_argument("--y", nargs="+", choices=("time", "rate", "bandwidth", "memory", "before", "ratio"),
+                        help="rows; bandwidth: of decoding; before: memory before backward; default: time, rate or "
+                             "bandwidth, memory, with --relative-to ratio")
     parser.add_argument("--passes", nargs="+", choices=PASSES, default=PASSES)
     parser.add_argument("--where", nargs="+", type=condition, default=[], metavar="NAME=VALUE",
                         help="some cells alone, such as seq_len=1k causal=yes impl=f32")
@@ -296,7 +301,7 @@ def parse(argv):
         parser.error(f"-o '{args.output}': need a name that ends in .svg or .png")
     if args.y and "ratio" in args.y and not args.relative_to:
         parser.error("--y ratio: needs --relative-to")
-    args.y = args.y or ("time", "rate", "memory", *(["ratio"] if args.relative_to else []))
+    args.y = args.y or ("time", "rate", "bandwidth", "memory", *(["ratio"] if args.relative_to else []))
     return args
 
 

@@ -3,9 +3,9 @@
     python -m hw4.step --models small medium --hw4 ./hw4 --json steps.json     # or python3 python/hw4/step.py
 
 Both have the same model, batch, context, AdamW (PyTorch's fused one) and clipping; float32 without TF32, and bf16 by
-autocast, beside hw4's contract of the same name. CUDA events divide a step into forward with the loss, backward, and
-clipping with AdamW. hw4 runs in its own process before and after each of PyTorch's rows, so that neither has a cooler
-GPU: ratio is PyTorch's mean over the mean of both runs.
+autocast, beside hw4's contract of the same name. compiled: torch.compile of a layer and of the loss. CUDA events divide
+a step into forward with the loss, backward, and clipping with AdamW. hw4 runs in its own process before and after each
+of PyTorch's rows, so that neither has a cooler GPU: ratio is PyTorch's mean over the mean of both runs.
 """
 import argparse
 import contextlib
@@ -28,50 +28,58 @@ PRECISIONS = {"f32": contextlib.nullcontext, "bf16": lambda: torch.autocast("cud
 PHASES = ("forward", "backward", "optimizer", "step")
 
 
-class Model(torch.nn.Module):
-    """The transformer of hw4 train: pre-norm, RMSNorm, RoPE on neighbouring columns, SwiGLU, an untied head."""
+def normalized(x, gain):
+    return F.rms_norm(x, gain.shape, gain, 1e-5)
 
-    def __init__(self, width, hidden, layers, heads, vocabulary, context):
+
+def rotated(x, cosine, sine):
+    a, b = x[..., 0::2], x[..., 1::2]
+    turned = a * cosine - b * sine, a * sine + b * cosine
+    return torch.stack(turned, -1).flatten(-2).to(x.dtype)
+
+
+def layer(x, cosine, sine, heads, attention_norm, qkv, output, feed_norm, gate_up, down):
+    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2)
+               for part in F.linear(normalized(x, attention_norm), qkv).chunk(3, -1))
+    o = F.scaled_dot_product_attention(rotated(q, cosine, sine), rotated(k, cosine, sine), v, is_causal=True)
+    x = x + F.linear(o.transpose(1, 2).flatten(-2), output)
+    gate, up = F.linear(normalized(x, feed_norm), gate_up).chunk(2, -1)
+    return x + F.linear(F.silu(gate) * up, down)
+
+
+def loss(x, norm, head, targets):
+    logits = F.linear(normalized(x, norm), head)
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+class Model(torch.nn.Module):
+    """The transformer of hw4 train: pre-norm, RMSNorm, RoPE on neighbouring columns, SwiGLU, an untied head. `parts`:
+    the functions layer and loss. Compiled alone, layer's code serves all layers, which takes seconds, not minutes."""
+
+    def __init__(self, width, hidden, layers, heads, vocabulary, context, parts):
         super().__init__()
-        self.width, self.heads, self.layers = width, heads, layers
-        shapes = {"embedding": (vocabulary, width), "norm": (width,), "head": (vocabulary, width)}
-        for layer in range(layers):
-            name = f"layers_{layer}_"
-            shapes |= {name + "attention_norm": (width,), name + "qkv": (3 * width, width),
-                       name + "output": (width, width), name + "feed_norm": (width,),
-                       name + "gate_up": (2 * hidden, width), name + "down": (width, hidden)}
-        for name, shape in shapes.items():
-            self.register_parameter(name, torch.nn.Parameter(
-                torch.ones(shape) if len(shape) == 1 else torch.randn(shape) * (2 / sum(shape)) ** 0.5))
+        self.heads, self.layer, self.loss = heads, *parts
+
+        def parameter(*shape):
+            return torch.nn.Parameter(torch.ones(shape) if len(shape) == 1
+                                      else torch.randn(shape) * (2 / sum(shape)) ** 0.5)
+
+        self.embedding, self.head = parameter(vocabulary, width), parameter(vocabulary, width)
+        self.norm = parameter(width)
+        self.layers = torch.nn.ModuleList(torch.nn.ParameterList([
+            parameter(width), parameter(3 * width, width), parameter(width, width), parameter(width),
+            parameter(2 * hidden, width), parameter(width, hidden)]) for _ in range(layers))
         columns = width // heads
         frequencies = 10000.0 ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
         angles = torch.arange(context, dtype=torch.float64)[:, None] * frequencies
         self.register_buffer("cosine", angles.cos().float())
         self.register_buffer("sine", angles.sin().float())
 
-    def product(self, name, x):
-        return F.linear(x, getattr(self, name))
-
-    def normalized(self, name, x):
-        return F.rms_norm(x, (self.width,), getattr(self, name), 1e-5)
-
-    def rotated(self, x):
-        a, b = x[..., 0::2], x[..., 1::2]
-        turned = a * self.cosine - b * self.sine, a * self.sine + b * self.cosine
-        return torch.stack(turned, -1).flatten(-2).to(x.dtype)
-
     def forward(self, inputs, targets):
         x = F.embedding(inputs, self.embedding)
-        for layer in range(self.layers):
-            name = f"layers_{layer}_"
-            q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                       for part in self.product(name + "qkv", self.normalized(name + "attention_norm", x)).chunk(3, -1))
-            o = F.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True)
-            x = x + self.product(name + "output", o.transpose(1, 2).flatten(-2))
-            gate, up = self.product(name + "gate_up", self.normalized(name + "feed_norm", x)).chunk(2, -1)
-            x = x + self.product(name + "down", F.silu(gate) * up)
-        logits = self.product("head", self.normalized("norm", x))
-        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+        for weights in self.layers:
+            x = self.layer(x, self.cosine, self.sine, self.heads, *weights)
+        return self.loss(x, self.norm, self.head, targets)
 
 
 def timed_steps(args, name, way, precision):
@@ -79,8 +87,8 @@ def timed_steps(args, name, way, precision):
     sizes = MODELS[name]
     torch.manual_seed(1)
     torch.cuda.reset_peak_memory_stats()
-    model = Model(*sizes, args.context).cuda()
-    compute = torch.compile(model) if way == "compiled" else model
+    parts = map(torch.compile, (layer, loss)) if way == "compiled" else (layer, loss)
+    model = Model(*sizes, args.context, parts).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     inputs, targets = torch.randint(sizes[-1], (2, args.batch, args.context), device="cuda")
     rows = []
@@ -89,9 +97,9 @@ def timed_steps(args, name, way, precision):
         torch.cuda.synchronize()
         marks[0].record()
         with PRECISIONS[precision]():
-            loss = compute(inputs, targets)
+            value = model(inputs, targets)
         marks[1].record()
-        loss.backward()
+        value.backward()
         marks[2].record()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

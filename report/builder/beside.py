@@ -72,10 +72,10 @@ def sustained(data, **wanted) -> list[Pair]:
     return pairs(data, "results", "lengths", regime="sustained", values="normal", **wanted)
 
 
-def by_cell(some) -> dict[tuple, dict[tuple, Pair]]:
-    """{(contract, element, pass, cell, causal): {(peer, regime, values): pair}}"""
+def by_cell(some, *fields) -> dict[tuple, list[Pair]]:
+    """The pairs by contract, element, pass, cell and mask, and these fields."""
     found = {}
     for pair in some:
-        key = pair.contract, pair.dtype, pair.passes, pair.cell, pair.causal
-        found.setdefault(key, {})[pair.peer, pair.regime, pair.values] = pair
+        key = tuple(getattr(pair, name) for name in ("contract", "dtype", "passes", "cell", "causal", *fields))
+        found.setdefault(key, []).append(pair)
     return found

@@ -12,7 +12,8 @@ import statistics
 from . import beside, courses, sources, training
 from .courses import MIB
 from .errors import Failed
-from .measured import BYTE_OPERATIONS, BYTE_PRODUCTS, HALF_OPERATIONS, LADDERS, PROFILES, error_name, flop, named, shape_of
+from .measured import (BYTE_OPERATIONS, BYTE_PRODUCTS, HALF_OPERATIONS, LADDERS, PROFILES, error_name, flop, named,
+                       shape_of)
 from .spread import Spread
 from .words import count_of
 
@@ -343,10 +344,8 @@ def of_training(data):
 
 def beside_peers(data):
     """Ratios to the faster peer, and the times of hw4's pages and packed sequences over those without."""
-    tree, columns = {}, {}
-    for pair in beside.pairs(data, "lengths", contract="bf16"):
-        columns.setdefault((pair.cell, pair.causal, pair.passes, pair.regime, pair.values), []).append(pair)
-    best = [beside.best_peer(some) for some in columns.values()]
+    tree, some = {}, beside.pairs(data, "lengths", contract="bf16")
+    best = [beside.best_peer(pairs) for pairs in beside.by_cell(some, "regime", "values").values()]
     if best:
         of_dim = {f"d{dim}": extremes({f"{pair.passes} of {pair.title}, {pair.regime}, {pair.values}": pair.ratio
                                        for pair in best if pair.cell[3] == dim}) for dim in (64, 128)}

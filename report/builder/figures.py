@@ -8,6 +8,7 @@ import re
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
+from .courses import over_length
 from .measured import metric
 from .spread import Spread
 from .words import count_of, counts
@@ -74,6 +75,8 @@ HERE = {
         "processor": data["sequential"]["machine"]["processor"],
         "samples": counts(Spread.of(case["seconds"]["hw4"]) for case in data.file_cases),
         "shortened": sum(case["measured_batches"] < case["batches"] for case in data["sequential"]["cases"])},
+    "lab5_length": lambda data: {"samples": counts(row.seconds() for causal in (False, True) for rows in
+                                                   over_length(data, causal).values() for row in rows.values())},
     "error_over_length": lambda data: {"count": len(data["accuracy"]["cases"]),
                                        "torch": data["accuracy"]["torch"].partition("+")[0]},
     "metrics_over_cases": lambda data: {"kernels": ", ".join(data.profiled_kernels)},

@@ -87,32 +87,31 @@ def losses(data):
 def over_lengths(contract):
     """A row for each cell: the rate, and the ratios to each peer in both regimes, with both kinds of values."""
     def table(data):
-        cells = beside.by_cell(beside.pairs(data, "lengths", contract=contract))
-        columns = sorted({key for of in cells.values() for key in of},
-                         key=lambda key: (list(beside.PEERS).index(key[0]), key[1] == "burst", key[2]))
+        pairs = beside.pairs(data, "lengths", contract=contract)
+        columns = sorted({(pair.peer, pair.regime == "burst", pair.regime, pair.values) for pair in pairs})
         rows = []
-        for (_, _, passes, cell, causal), of in cells.items():
-            usual = of.get(columns[0])
-            rates = (significant(usual.rate), f"{usual.mhz:.0f}, {usual.watts:.0f}") if usual else (NOT_KNOWN,) * 2
-            ratios = [of.get(key) for key in columns]
-            rows.append((passes, f"{', '.join(map(str, cell))}{', causal' if causal else ''}", *rates,
-                         *(f"{one.ratio:.2f} ± {one.spread_percent:.1f} %" if one else NOT_KNOWN for one in ratios)))
-        return markdown(("pass", "B, H, N, d", "TFLOP/s", "MHz, W", *(
-            ", ".join((beside.PEERS[peer], regime, values)) for peer, regime, values in columns)), rows,
-            "ll" + "r" * (2 + len(columns)))
+        for some in beside.by_cell(pairs).values():
+            found = {(pair.peer, pair.regime == "burst", pair.regime, pair.values): pair for pair in some}
+            usual = found.get(columns[0])
+            rows.append((some[0].passes, some[0].title, significant(usual.rate) if usual else NOT_KNOWN,
+                         f"{usual.mhz:.0f}, {usual.watts:.0f}" if usual else NOT_KNOWN,
+                         *(f"{found[key].ratio:.2f} ± {found[key].spread_percent:.1f} %" if key in found else NOT_KNOWN
+                           for key in columns)))
+        titles = [", ".join((beside.PEERS[peer], regime, values)) for peer, _, regime, values in columns]
+        return markdown(("pass", "B, H, N, d", "TFLOP/s", "MHz, W", *titles), rows, "llrr" + "r" * len(titles))
     return table
 
 
 def beside_decode(data):
     """The rate of reading a cache beside the fastest peer's."""
     rows = []
-    for (contract, dtype, *_, cell, _), of in beside.by_cell(beside.pairs(data, "decode", passes="decode")).items():
-        best = beside.best_peer(of.values())
-        one, batch, heads, kv_heads, tokens, dim = best or next(iter(of.values())), *cell
-        rows.append((code(contract), dtype, f"{batch}, {heads}/{kv_heads}, {tokens}, {dim}",
+    for some in beside.by_cell(beside.pairs(data, "decode", passes="decode")).values():
+        one, best = some[0], beside.best_peer(some)
+        batch, heads, kv_heads, tokens, dim = one.cell
+        rows.append((code(one.contract), one.dtype, f"{batch}, {heads}/{kv_heads}, {tokens}, {dim}",
                      significant(one.seconds * 1e6), f"{one.rate:.0f}", f"{100 * one.rate * 1e9 / MEMORY_BYTES:.0f} %",
-                     f"{best.ratio:.2f} × {beside.PEERS[best.peer]}" if best else NOT_KNOWN,
-                     f"{best.spread_percent:.1f}" if best else NOT_KNOWN))
+                     *((f"{best.ratio:.2f} × {beside.PEERS[best.peer]}", f"{best.spread_percent:.1f}") if best else
+                       (NOT_KNOWN,) * 2)))
     return markdown(("contract", "cache", "B, heads of Q/K, N, d", "µs", "GB/s", "of 4.8 TB/s", "× best peer",
                      "±, %"), rows, "lll" + "r" * 5)
 

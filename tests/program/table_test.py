@@ -19,9 +19,9 @@ from fault_test import SOAK
 sys.path.insert(0, str(REPO / "judge"))
 
 from case_table import read_cases, select  # noqa: E402 (the path to it is set above)
-from decision_tables import read_expectations, table_beside  # noqa: E402
+from decision_tables import read_bounds, read_expectations, table_beside  # noqa: E402
 from files import crc32_of  # noqa: E402
-from listing import BYTES, choose, listing_of  # noqa: E402
+from listing import BOUND, BYTES, choose, listing_of  # noqa: E402
 
 TABLE = REPO / "testcases" / "cases.tsv"
 MOST_FLOPS_OF_SEQ = 5e8
@@ -94,6 +94,14 @@ class TableTest(unittest.TestCase):
         wanted = {(case.name, case.operation, contract.name, case.mask): contract.revision_for(case)
                   for case in read_cases(TABLE) for contract in CONTRACTS if contract.revision_for(case)}
         self.assertEqual({key: row.revision for key, row in EXPECTATIONS.rows.items()}, wanted)
+
+    def test_a_bound_for_every_case_and_contract_that_promises_one(self):
+        bounds = read_bounds(str(TABLE.with_name("bounds.tsv")))
+        for contract in choose(listing_of(cli_test.PROGRAMS / "hw4").contracts, "all", BOUND):
+            for case in read_cases(TABLE):
+                bound = bounds.of(case, contract.name)
+                if bound or not case.lengths:  # those are not measured yet: the judge leaves them out
+                    self.assertEqual(bound and bound.revision, contract.revision_for(case), (case.name, contract.name))
 
 
 if __name__ == "__main__":

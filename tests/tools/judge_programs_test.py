@@ -313,10 +313,10 @@ class ReferenceCache(Workplace):
 
 
 class BeforeAndAfter(Workplace):
-    def results(self, name, *cases, programs=("hw4",)):
-        document = {"cases": [{"name": case, "contract": "f32", "program": program, "verdict": verdict, "best_s": seconds,
+    def results(self, name, *cases):
+        document = {"cases": [{"name": case, "contract": "f32", "program": "hw4", "verdict": verdict, "best_s": seconds,
                                "samples": [{"wall_s": seconds}]}  # as the judge writes it
-                              for case, verdict, seconds in cases for program in programs]}
+                              for case, verdict, seconds in cases]}
         return write(self.path(name), json.dumps(document).encode())
 
     def compare(self, old, new, *more):

@@ -665,8 +665,8 @@ class Compare(Workplace):
         batches, tokens, dim = shape
         return struct.pack("<3i", *shape) + bytes(12 * batches * tokens * dim)
 
-    def compare(self, expected, got, *options, shape=SHAPE, pack_input=bytes):
-        case_input = write(self.path("in"), pack_input(self.case_of(shape)))
+    def compare(self, expected, got, *options, shape=SHAPE):
+        case_input = write(self.path("in"), self.case_of(shape))
         return self.run_compare(*options, case_input, write(self.path("expected"), expected),
                                 write(self.path("got"), got))
 

@@ -67,6 +67,24 @@ class PlotTest(unittest.TestCase):
         self.assertAlmostEqual(points[plot.COLORS[2]][0][1], rows["bf16", 64]["forward"]["ratio"], delta=1e-3)
         self.assertEqual(len(self.lines(panels["backward", "time (ms)"])[0]), 3)  # fixed has no backward
 
+    def test_decoding_by_both_programs(self):
+        bench = self.folder / "decode.json"
+        subprocess.run([BIN / "hw4", "bench", "--device", "cpu", "--decode", "--impl", "f32", "--batch_size", "2",
+                        "--num_heads", "2", "--emb_dim", "32", "--seq_len", "64,256", "--once", "--quiet", "--output",
+                        bench], check=True)
+        row = {"passes": "decode", "cell": [2, 2, 2, 64, 16], "causal": False, "dtype": "float32", "values": "normal",
+               "regime": "sustained", "contract": "f32", "amount": 4e-3, "peers": {"cudnn": {"ratio": 0.5}},
+               "series": {"f32": {"seconds": [1e-3]}, "cudnn": {"seconds": [5e-4]}}}
+        turns = self.folder / "turns.json"
+        turns.write_text(json.dumps({"device": "GPU", "rows": [row]}))
+        first = json.loads(bench.read_text())["results"][0]["hw4"]["forward"]
+        points, _ = self.lines(self.drawn(bench)["forward", "K and V (GB/s)"])
+        self.assertAlmostEqual(points[plot.COLORS[0]][0][1], first["cache_bytes"] / first["median"] / 1e9, places=9)
+        panels = self.drawn(turns, "--relative-to", "cudnn")
+        self.assertEqual(len(panels), 3)
+        self.assertEqual(self.lines(panels["forward", "K and V (GB/s)"])[0],
+                         {plot.COLORS[0]: [(64, 4)], plot.COLORS[1]: [(64, 8)]})
+
     def test_svg_and_png(self):
         for ending, start in (("svg", b"<?xml"), ("png", b"\x89PNG")):
             path = self.folder / f"r.{ending}"

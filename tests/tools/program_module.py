@@ -31,25 +31,21 @@ def become(program, arguments, pipes, settings):
         os.dup2(pipe, number)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    if "umask" in settings:
-        os.umask(settings["umask"])
     if "cwd" in settings:
         os.chdir(settings["cwd"])
     if "env" in settings:
         os.environ.clear()
         os.environ.update(settings["env"])
         sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    sys.executable = settings.get("executable", sys.executable)
     sys.argv = [program, *arguments]
     sys.path.insert(0, os.path.dirname(program))
     runpy.run_path(program, run_name="__main__")
 
 
 def run_forked(command, **settings):
-    """What subprocess.run() gives for [sys.executable, program, ...] with its output captured as text; settings: cwd,
-    env, umask, executable (the Python that the program starts). Exit handlers do not run. Runs in a copy of this
-    process, with its imported modules: starting Python takes several times as long as the programs do here. Tests of
-    starting, streams or signals start it normally."""
+    """What subprocess.run() gives for [sys.executable, program, ...] with its output captured as text; settings: cwd
+    and env. Exit handlers do not run. Runs in a copy of this process, with its imported modules: starting Python takes
+    several times as long as the programs do here. Tests of starting, streams or signals start it normally."""
     program, *arguments = map(os.fspath, command[1:])
     ends = [os.pipe(), os.pipe()]
     running = multiprocessing.get_context("fork").Process(target=become, args=(
