@@ -154,7 +154,7 @@ GENCODE_TILES := $(call machine_code,same_ptx) $(call ptx_code,$(TILES_PTX))
 # wgmma exists only for compute capability 9.0, under the name 90a.
 GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)code=sm_90a,$(GENCODE))
 # Device code is stored compressed; the first launch of a kernel unpacks it. The smallest size takes long to make.
-COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=balance)
+COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=balance -Xfatbin -compress-all)
 # nvcc splits the flags that it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(strip $(EXACT) $(HARDEN) -Wall -Wextra -Wshadow $(FALSE_ALARMS) -Werror))
 HW4_NVCCFLAGS = -std=c++17 $(LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
@@ -202,8 +202,8 @@ COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(CONTRACTS) $(STEP) $(RANK
 HW4_HOST := $(HOT) $(COLD)
 # The files that take longest to compile come first, so that none of them ends last.
 SPLIT_KEYS := $(patsubst %,src/gpu/f32/forward/split_%.cu,bf16 fp16 float)
-LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,f32/forward/drawn_tiles f32/forward/drawn_masked_tiles \
-    f32/forward/drawn_window_tiles fixed/forward/wgmma_groups f32/forward/woven_tiles \
+LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,half/forward/split_half f32/forward/drawn_tiles \
+    f32/forward/drawn_masked_tiles f32/forward/drawn_window_tiles fixed/forward/wgmma_groups f32/forward/woven_tiles \
     fixed16/forward/wgmma_pairs_masked fixed16/forward/mma_pairs fixed/forward/mma_groups \
     fixed16/forward/wgmma_pairs fixed/forward/wgmma_shares fixed/forward/wgmma_masked)
 ALL_GPU_SOURCES := $(filter-out $(NO_KERNELS),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu))
