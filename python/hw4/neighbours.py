@@ -139,12 +139,12 @@ def fastest_form(q, k, v):
 
 
 def seconds_of(work):
-    """Roughly, after a first run."""
-    for _ in range(2):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        work()
-        torch.cuda.synchronize()
+    """Roughly, of a second run."""
+    work()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
     return time.perf_counter() - start
 
 
@@ -203,24 +203,20 @@ class Work:
         for _ in range(self.launches):
             self.run()
 
-    def prepare(self):
-        """Keeps the GPU busy until the launches of a sample stand in its queue."""
-        if self.launches > 1:
-            self.run()
-
 
 class Sampler:
     def __init__(self, sensors):
         self.sensors = sensors
 
     def sample(self, work, idles):
-        """The seconds of the work, and the sensors' readings while it runs."""
+        """The seconds of the work, and the readings while it runs."""
         with context_of(work.name):  # entered outside the sample, since it takes microseconds
             if idles:
                 torch.cuda.synchronize()
                 time.sleep(IDLE_SECONDS)
-            work.prepare()
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            if work.launches > 1:
+                work.run()  # keeps the GPU busy until the sample's launches are in its queue
             begin.record()
             work.launch()
             end.record()
@@ -278,12 +274,12 @@ def compared(sampler, works, rounds, idles):
 
 def summary(mine, others):
     """The ratio of a peer's samples to ours."""
-    pairs = pairs_of(mine, others)
-    ratios = [b["seconds"] / a["seconds"] for a, b in pairs]
-    ratio = statistics.median(ratios) if ratios else None
-    quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [0, 0, 0]
-    return {"ratio": ratio, "spread_percent": 50 * (quartiles[2] - quartiles[0]) / ratio if ratio else None,
-            "pairs": len(pairs), "thrown_away": len(mine) - len(pairs)}
+    ratios = [b["seconds"] / a["seconds"] for a, b in pairs_of(mine, others)]
+    counts = {"pairs": len(ratios), "thrown_away": len(mine) - len(ratios)}
+    if len(ratios) < 2:
+        return {"ratio": None, "spread_percent": None, **counts}
+    low, ratio, high = statistics.quantiles(ratios, n=4)
+    return {"ratio": ratio, "spread_percent": 50 * (high - low) / ratio, **counts}
 
 
 def work_in(cell, passes, causal, dtype):

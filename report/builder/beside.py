@@ -1,8 +1,8 @@
 """hw4 beside PyTorch's attention, as measured by `python -m hw4.neighbours`: only fair rows."""
 from __future__ import annotations
 
-import dataclasses
 from statistics import median
+from types import SimpleNamespace
 
 from .spread import drifts
 
@@ -14,30 +14,13 @@ FIELDS = ("section", "regime", "values", "contract", "dtype", "passes", "causal"
 FILES = ("beside", "beside_cudnn", "beside_decode")
 
 
-@dataclasses.dataclass(frozen=True)
-class Pair:
-    """A contract beside one peer. ratio: the median speed-up of neighbouring samples. Rates are TFLOP/s, or GB/s."""
-    section: str
-    regime: str
-    values: str
-    contract: str
-    peer: str
-    dtype: str
-    passes: str
-    cell: tuple[int, ...]
-    causal: bool
-    ratio: float
-    spread_percent: float
-    seconds: float
-    rate: float
-    peer_rate: float
-    watts: float
-    mhz: float
+class Pair(SimpleNamespace):
+    """A contract beside one peer, with the FIELDS of its row, peer, cell, ratio (the median speed-up of neighbouring
+    samples), spread_percent; median seconds, mhz and watts; rate and peer_rate in TFLOP/s, or GB/s."""
 
     @property
     def title(self):
-        mask = ", causal" if self.causal else ""
-        return f"{', '.join(map(str, self.cell))}{mask}"
+        return f"{', '.join(map(str, self.cell))}{', causal' if self.causal else ''}"
 
 
 def fair(found, *sides):

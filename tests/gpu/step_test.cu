@@ -71,10 +71,11 @@ TEST(StepProducts, ArePlannedForEveryGpu) {
                     args.leaves = leaves;
                     const ProductPlan plan = plan_product(ProductKind::linear, args, device);
                     EXPECT_EQ(args.tiles, (rows + 127) / 128 * ((768 + plan.tile_columns - 1) / plan.tile_columns));
-                    EXPECT_EQ(args.units, args.tiles * (args.apart ? leaves : 1));
+                    EXPECT_EQ(args.units, args.whole + (args.tiles - args.whole) * leaves);
+                    EXPECT_TRUE(args.whole == args.tiles || args.whole % multiprocessors == 0);
                     EXPECT_EQ(plan.blocks, std::min(args.units, multiprocessors));
                     EXPECT_TRUE(shared_bytes > (99u << 10) || plan.tile_columns == 96);
-                    const int64_t tiles = args.apart ? args.units : plan.blocks * (leaves > 1 ? 1 : 0);
+                    const int64_t tiles = args.units - args.whole + (args.whole > 0 && leaves > 1 ? plan.blocks : 0);
                     EXPECT_EQ(plan.waiting_floats, static_cast<size_t>(tiles * 128 * plan.tile_columns));
                 }
 }

@@ -9,8 +9,8 @@
 //   Threads  8 warps, 4 down and 2 across. A thread has 8 rows and 6, 8 or 12 columns, in pieces of 4 that lie
 //            apart, so that lanes which differ in one bit read the same address.
 //   Sums     A chain is formed in one set of registers and added to its leaf in another. Leaves that wait for their
-//            turn stand in memory of the block, a stack that is never deeper than the tree. `apart`: each unit is a
-//            leaf of a tile, for matrices with too few tiles for the GPU; add_leaves then adds a tile's leaves.
+//            turn stand in memory of the block, a stack that is never deeper than the tree. Tiles that are too few for
+//            all multiprocessors may be computed apart: each unit is then a leaf of a tile, and add_leaves adds them.
 //   Order    of the 8 x 12 products of a term: back and forth, so that one factor stays from one to the next. It
 //            decides which registers meet in an instruction, and no bytes.
 #pragma once
@@ -150,13 +150,16 @@ struct Turn {
 
     static __device__ __forceinline__ Turn first(const ProductArgs& g) { return of(static_cast<int>(blockIdx.x), g); }
     static __device__ __forceinline__ Turn of(int unit, const ProductArgs& g) {
-        return {unit, g.apart ? unit / g.tiles : 0};
+        return {unit, unit < g.whole || unit >= g.units ? 0 : (unit - g.whole) / (g.tiles - g.whole)};
     }
+    __device__ __forceinline__ bool is_apart(const ProductArgs& g) const { return unit >= g.whole; }
     __device__ __forceinline__ bool is_there(const ProductArgs& g) const { return unit < g.units; }
-    __device__ __forceinline__ int tile(const ProductArgs& g) const { return g.apart ? unit % g.tiles : unit; }
+    __device__ __forceinline__ int tile(const ProductArgs& g) const {
+        return is_apart(g) ? unit - leaf * (g.tiles - g.whole) : unit;
+    }
     __device__ __forceinline__ int terms(const ProductArgs& g) const { return min(g.leaf, g.terms - leaf * g.leaf); }
     __device__ __forceinline__ void advance(const ProductArgs& g) {
-        if (g.apart || ++leaf == g.leaves) *this = of(unit + static_cast<int>(gridDim.x), g);
+        if (is_apart(g) || ++leaf == g.leaves) *this = of(unit + static_cast<int>(gridDim.x), g);
     }
 };
 
@@ -415,11 +418,11 @@ __global__ void __launch_bounds__(kProductThreads, 1) multiply(const __grid_cons
             copy_stage = copy_stage == kLastStage ? 0 : copy_stage + kStageBytes;
             stage = stage == kLastStage ? 0 : stage + kStageBytes;
         }
-        if (g.apart) {
-            put_sums<Tile>(sums, g.waiting + int64_t{turn.unit} * Tile::kFloats);
+        if (turn.is_apart(g)) {
+            put_sums<Tile>(sums, g.waiting + int64_t{turn.unit - g.whole} * Tile::kFloats);
             continue;
         }
-        float* const own = g.waiting + int64_t{blockIdx.x} * g.waiting_slots * Tile::kFloats;
+        float* const own = g.waiting + (g.units - g.whole + int64_t{blockIdx.x} * g.waiting_slots) * Tile::kFloats;
         const bool last = turn.leaf + 1 == g.leaves;
 #pragma unroll 1
         for (int joins = g.tree && !last ? joins_after(turn.leaf) : waiting; joins > 0; --joins)
@@ -431,11 +434,11 @@ __global__ void __launch_bounds__(kProductThreads, 1) multiply(const __grid_cons
     }
 }
 
-// blockIdx: the tile, and the pair of columns of every thread.
+// blockIdx: a tile that was computed apart, and the pair of columns of every thread.
 template <class Tile>
 __global__ void __launch_bounds__(kProductThreads) add_leaves(const __grid_constant__ ProductArgs g) {
     const int tile = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
-    const int64_t step = int64_t{g.tiles} * Tile::kFloats / 2; // from leaf to leaf
+    const int64_t step = int64_t{g.tiles - g.whole} * Tile::kFloats / 2; // from leaf to leaf
     float2* const leaves = reinterpret_cast<float2*>(g.waiting + int64_t{tile} * Tile::kFloats) +
                            pair * kProductThreads + static_cast<int>(threadIdx.x);
     float2 sum = {0.0f, 0.0f};
@@ -444,7 +447,7 @@ __global__ void __launch_bounds__(kProductThreads) add_leaves(const __grid_const
     else
         for (int leaf = 0; leaf < g.leaves; ++leaf) sum = sum + leaves[leaf * step];
     const Part<Tile> part;
-    const TilePlace place = place_of<Tile>(tile, g);
+    const TilePlace place = place_of<Tile>(g.whole + tile, g);
     const int first = 2 * pair;
     write_sums(sum, place.row + part.row_of(first / Tile::kAcross),
                place.column + part.column_of(first % Tile::kAcross), g);
@@ -455,9 +458,10 @@ void launch_tile(const ProductArgs& args, const ProductPlan& plan, cudaStream_t 
     HW4_CUDA(cudaFuncSetAttribute(multiply<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kBytes));
     multiply<Tile><<<static_cast<unsigned>(plan.blocks), kProductThreads, Tile::kBytes, stream>>>(args);
     HW4_CUDA_LAUNCHED("multiply");
-    if (!args.apart) return;
+    const auto apart = static_cast<unsigned>(args.tiles - args.whole);
+    if (apart == 0) return;
     constexpr unsigned kPairs = Tile::kDown * Tile::kAcross / 2;
-    add_leaves<Tile><<<dim3(static_cast<unsigned>(args.tiles), kPairs), kProductThreads, 0, stream>>>(args);
+    add_leaves<Tile><<<dim3(apart, kPairs), kProductThreads, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("add_leaves");
 }
 

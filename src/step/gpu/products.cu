@@ -46,14 +46,16 @@ int slots_needed(const ProductArgs& args) {
     return slots;
 }
 
-// What a choice takes; `units` are computed at once on all multiprocessors, turn by turn.
-double time_of(const TileRate& tile, bool apart, const ProductArgs& args, int64_t tiles, int64_t multiprocessors) {
-    const auto chains = static_cast<double>(parts(apart ? std::min(args.leaf, args.terms) : args.terms, kChain));
-    const auto turns = static_cast<double>(parts(apart ? tiles * args.leaves : tiles, multiprocessors));
-    const double computed = turns * chains * tile.columns / tile.rate;
-    if (!apart) return computed;
-    const double bytes = sizeof(float) * static_cast<double>(args.rows) * args.columns;
-    return computed + bytes * (2 * args.leaves + 1) / kBytesInTime;
+// What a choice takes with so many whole tiles; multiprocessors compute one unit each in a turn.
+double time_of(const TileRate& tile, int64_t whole, const ProductArgs& args, int64_t tiles, int64_t multiprocessors) {
+    const auto turns = [&](int64_t units, int64_t terms) {
+        return static_cast<double>(parts(units, multiprocessors) * parts(terms, kChain)) * tile.columns / tile.rate;
+    };
+    if (whole == tiles) return turns(tiles, args.terms);
+    const int64_t apart = tiles - whole;
+    const double bytes = sizeof(float) * kTileRows * static_cast<double>(tile.columns * apart);
+    return turns(whole, args.terms) + turns(apart * args.leaves, std::min(args.leaf, args.terms)) +
+           bytes * (2 * args.leaves + 1) / kBytesInTime;
 }
 
 } // namespace
@@ -68,24 +70,24 @@ ProductPlan plan_product(ProductKind kind, ProductArgs& args, const gpu::Device&
         const bool smallest = tile.columns == 96;
         if (!smallest && (!plan.copies_four || shared_bytes(tile.columns) > device.shared_bytes)) continue;
         const int64_t tiles = args.tiles_down * parts(args.columns, tile.columns);
-        const int64_t units = tiles * args.leaves;
         const int64_t floats = int64_t{kTileRows} * tile.columns; // of a tile
-        if (units > std::numeric_limits<int>::max())
-            throw Error(ExitCode::bad_data, "a product of a training step has " + std::to_string(units) +
+        if (tiles * args.leaves > std::numeric_limits<int>::max())
+            throw Error(ExitCode::bad_data, "a product of a training step has " + std::to_string(tiles * args.leaves) +
                                                 " tiles, more than a launch can count");
-        for (const bool apart : {false, true}) {
-            if (apart && (args.leaves == 1 || units * floats * 4 > kMostApartBytes)) continue;
-            const double time = time_of(tile, apart, args, tiles, device.multiprocessors);
+        // The last turn's tiles, where it is not full, may be computed apart.
+        for (const int64_t whole : {tiles, tiles - tiles % device.multiprocessors}) {
+            const int64_t apart = (tiles - whole) * args.leaves;
+            if (apart > 0 && (args.leaves == 1 || apart * floats * 4 > kMostApartBytes)) continue;
+            const double time = time_of(tile, whole, args, tiles, device.multiprocessors);
             if (time >= least) continue;
             least = time;
-            args.apart = apart;
             args.tiles = static_cast<int>(tiles);
-            args.units = static_cast<int>(apart ? units : tiles);
-            args.waiting_slots = slots_needed(args);
+            args.whole = static_cast<int>(whole);
+            args.units = static_cast<int>(whole + apart);
+            args.waiting_slots = whole > 0 ? slots_needed(args) : 0;
             plan.tile_columns = tile.columns;
             plan.blocks = std::min(args.units, device.multiprocessors);
-            const int64_t waiting = apart ? units : int64_t{plan.blocks} * args.waiting_slots;
-            plan.waiting_floats = static_cast<size_t>(waiting * floats);
+            plan.waiting_floats = static_cast<size_t>((apart + int64_t{plan.blocks} * args.waiting_slots) * floats);
         }
     }
     return plan;

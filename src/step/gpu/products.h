@@ -28,10 +28,10 @@ struct ProductArgs {
     int leaves = 0;
     int tiles_down = 0;
     int tiles = 0;
-    int units = 0;         // tiles, or leaves of tiles
+    int whole = 0;         // the first so many; of the other tiles each leaf is a unit, which add_leaves adds up
+    int units = 0;         // whole tiles and leaves of others
     int waiting_slots = 0; // of a block
     bool tree = false;     // leaves are added in TOKEN-SUM's tree, else in order
-    bool apart = false;    // each unit is one leaf of a tile, which add_leaves adds up
     bool by_four = false;  // `out` and `residual` are written and read by four floats
 };
 

@@ -13,6 +13,7 @@ template <class T, bool kPaged>
 class Copies {
     using E = typename T::E;
     using Ring = E (&)[T::kStages][T::kStage];
+    enum class Rows { tile, k, v }; // a tile's keys, a segment's keys, its values
 
 public:
     __device__ explicit Copies(Ring ring) : ring_(ring) {}
@@ -32,18 +33,19 @@ public:
         keys_ = static_cast<int>(args.keys_of(unit.batch));
         next_ = (work.first + warp) * kSegmentKeys;
         distance_ = warps * kSegmentKeys;
-        is_tile_ = tile >= 0;
-        key_ = is_tile_ ? tile * kKeyTile : next_;
-        k_ = bytes_at(args.k.template of<E>(batch, kv_head) + column()) + row_bytes(args.k_step, kPaged ? 0 : key_);
-        v_ = bytes_at(args.v.template of<E>(batch, kv_head) + column()) + row_bytes(args.v_step, kPaged ? 0 : next_);
-        left_ = max(work.end - work.first - warp + warps - 1, 0) / warps * 2 * T::kParts + (is_tile_ ? kTileParts : 0);
+        const int first = tile >= 0 ? tile * kKeyTile : next_;
+        const char* const k = bytes_at(args.k.template of<E>(batch, kv_head) + column());
+        const char* const v = bytes_at(args.v.template of<E>(batch, kv_head) + column());
+        from_ = k + row_bytes(args.k_step, kPaged ? 0 : first);
+        other_ = v + row_bytes(args.v_step, kPaged ? 0 : next_);
+        segments_ = max(work.end - work.first - warp + warps - 1, 0) / warps;
+        parts_ = 0;
         stage_ = 0;
-        part_ = 0;
         if (kPaged) {
             table_ = args.pages.at + unit.batch * args.pages.columns;
-            pages_ = pages_of(args, key_);
-            next_pages_ = pages_of(args, is_tile_ ? next_ : next_ + distance_);
+            next_pages_ = pages_of(args, first);
         }
+        if (tile >= 0 || segments_ > 0) begin_rows(args, first, tile >= 0 ? Rows::tile : Rows::k);
 #pragma unroll 1
         for (int stage = 0; stage < T::kStages; ++stage) copy(args, stage);
     }
@@ -77,6 +79,7 @@ private:
     static constexpr int kPieces = T::kRowPieces;
     static constexpr int kTogether = T::kRowsTogether;
     static constexpr int kOfRow = kPieces < kWarpSize ? 1 : kPieces / kWarpSize; // pieces of a lane
+    static constexpr int64_t kDenseStep = int64_t{kTogether} * T::kDim * static_cast<int>(sizeof(E));
     static constexpr int kTileParts = T::kGroupKeys > kKeyTile ? T::kGroupParts : kKeyTile / T::kPartKeys;
 
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
@@ -99,85 +102,104 @@ private:
         return keys / kTogether * step + row() * (step / kTogether);
     }
 
-    // Copies the next part, if there is one. Keys that do not exist are zeros.
+    // The rows that are copied next, from `key` on.
+    __device__ __forceinline__ void begin_rows(const Args& args, int key, Rows rows) {
+        rows_ = rows;
+        key_ = key;
+        parts_ = rows == Rows::tile ? kTileParts : T::kParts;
+        step_ = rows == Rows::v ? args.v_step : args.k_step;
+        are_whole_ = key + parts_ * T::kPartKeys <= keys_ && args.dim == T::kDim;
+        are_dense_ = are_whole_ && step_ == kDenseStep;
+        if (!kPaged || rows == Rows::v) return;
+        pages_ = next_pages_;
+        next_pages_ = pages_of(args, rows == Rows::tile ? next_ : key + distance_);
+    }
+
+    // Copies the next part, if there is one.
     __device__ __forceinline__ void copy(const Args& args, int stage) {
-        if (left_ > 0) {
-            const bool is_k = part_ < T::kParts;
-            const int64_t step = is_k ? args.k_step : args.v_step;
-            const char* from = is_k ? k_ : v_;
+        if (parts_ > 0) {
+            const char* from = from_;
             if (kPaged) {
-                const int64_t page = __shfl_sync(kAllLanes, pages_, part_ % T::kParts * T::kPartKeys / kLeastPage);
+                const int copied = (rows_ == Rows::tile ? kTileParts : T::kParts) - parts_;
+                const int64_t page = __shfl_sync(kAllLanes, pages_, copied * T::kPartKeys / kLeastPage);
                 const int in_page = key_ & ((1 << args.page_shift) - 1);
-                from += page * (is_k ? args.k.batch : args.v.batch) * static_cast<int>(sizeof(E)) +
-                        in_page / kTogether * step;
+                from += page * (rows_ == Rows::v ? args.v.batch : args.k.batch) * static_cast<int>(sizeof(E)) +
+                        in_page / kTogether * step_;
             }
-            copy_rows(args, ring_[stage], from, step, keys_ - key_);
-            if (!kPaged) (is_k ? k_ : v_) = from + T::kPartKeys / kTogether * step;
-            --left_;
-            ++part_;
+            if (are_dense_)
+                copy_whole(ring_[stage], from, kDenseStep);
+            else if (are_whole_)
+                copy_whole(ring_[stage], from, step_);
+            else
+                copy_some(args, ring_[stage], from);
             key_ += T::kPartKeys;
-            if (is_tile_ && part_ == kTileParts) {
-                if (!kPaged) k_ += (next_ - key_) / kTogether * args.k_step;
-                key_ = next_;
-                begin_segment(args);
-            } else if (part_ == T::kParts) {
-                key_ -= kSegmentKeys;
-            } else if (part_ == 2 * T::kParts) {
-                const int others = distance_ - kSegmentKeys;
-                if (!kPaged) k_ += others / kTogether * args.k_step;
-                if (!kPaged) v_ += others / kTogether * args.v_step;
-                key_ += others;
-                begin_segment(args);
-            }
+            if (!kPaged) from_ += T::kPartKeys / kTogether * step_;
+            if (--parts_ == 0) end_rows(args);
         }
         end_group_of_copies();
     }
 
-    __device__ __forceinline__ void begin_segment(const Args& args) {
-        part_ = 0;
-        is_tile_ = false;
-        pages_ = next_pages_;
-        next_pages_ = pages_of(args, key_ + distance_);
+    // V follows K, and the warp's next segment follows V.
+    __device__ __forceinline__ void end_rows(const Args& args) {
+        if (rows_ == Rows::tile) {
+            if (!kPaged) from_ += (next_ - key_) / kTogether * step_;
+            if (segments_ > 0) begin_rows(args, next_, Rows::k);
+            return;
+        }
+        if (!kPaged) from_ += (distance_ - kSegmentKeys) / kTogether * step_;
+        const char* const from = from_;
+        from_ = other_;
+        other_ = from;
+        key_ -= kSegmentKeys;
+        if (rows_ == Rows::k)
+            begin_rows(args, key_, Rows::v);
+        else if (--segments_ > 0)
+            begin_rows(args, key_ + distance_, Rows::k);
     }
 
-    // `count` rows exist.
-    __device__ __forceinline__ void copy_rows(const Args& args, E* to, const char* from, int64_t step,
-                                              int count) const {
+    // All rows of a part, each of them whole.
+    static __device__ __forceinline__ void copy_whole(E* to, const char* from, int64_t step) {
         constexpr int kSpan = kWarpSize * T::kPiece; // elements that all lanes copy of a row
-        if (count >= T::kPartKeys && args.dim == T::kDim) {
 #pragma unroll
-            for (int y = 0; y < T::kPartKeys; y += kTogether, from += step)
+        for (int y = 0; y < T::kPartKeys; y += kTogether, from += step)
 #pragma unroll
-                for (int i = 0; i < kOfRow; ++i)
-                    copy_async<16>(to + y / 8 * 8 * T::kDim + place_of(y % 8 + row(), i * kSpan + column()),
-                                   from + i * kSpan * sizeof(E));
-        } else {
+            for (int i = 0; i < kOfRow; ++i)
+                copy_async<16>(to + y / 8 * 8 * T::kDim + place_of(y % 8 + row(), i * kSpan + column()),
+                               from + i * kSpan * sizeof(E));
+    }
+
+    // Keys and columns that do not exist are zeros.
+    __device__ __forceinline__ void copy_some(const Args& args, E* to, const char* from) const {
+        constexpr int kSpan = kWarpSize * T::kPiece;
 #pragma unroll 1
-            for (int y = row(); y < T::kPartKeys; y += kTogether, from += step)
+        for (int y = row(); y < T::kPartKeys; y += kTogether, from += step_)
 #pragma unroll
-                for (int i = 0; i < kOfRow; ++i) {
-                    const bool there = i * kSpan + column() < args.dim && y < count;
-                    const void* const source = from + i * kSpan * sizeof(E);
-                    copy_async<16>(to + place_of(y, i * kSpan + column()), there ? source : args.k.at, there);
-                }
-        }
+            for (int i = 0; i < kOfRow; ++i) {
+                const bool there = i * kSpan + column() < args.dim && key_ + y < keys_;
+                const void* const source = from + i * kSpan * sizeof(E);
+                copy_async<16>(to + place_of(y, i * kSpan + column()), there ? source : args.k.at, there);
+            }
     }
 
     Ring ring_;
-    // The lane's piece of the next row of K and of V; with pages, of the first row of page 0.
-    const char* k_ = nullptr;
-    const char* v_ = nullptr;
+    // The lane's piece of the next row to copy, and of the first row of the other of K and V that is copied after it;
+    // with pages, of the first rows of page 0.
+    const char* from_ = nullptr;
+    const char* other_ = nullptr;
     const int32_t* table_ = nullptr; // with pages: those of the batch
     int keys_ = 0;                   // of the batch
-    int key_ = 0;                    // the first of the part that is copied next
-    int next_ = 0;                   // the first of this warp's segments
+    int next_ = 0;                   // the first key of this warp's segments
     int distance_ = 0;               // from the warp's segment to its next one
-    int part_ = 0;                   // of the segment, which is copied next
-    int left_ = 0;                   // parts that are still to be copied
+    int segments_ = 0;               // that are still to be copied
     int stage_ = 0;                  // of the part that is needed next
-    bool is_tile_ = false;           // a tile is copied, not a segment
-    int pages_ = 0;
-    int next_pages_ = 0;
+    Rows rows_ = Rows::k;            // what is copied next
+    int key_ = 0;                    // its first key
+    int parts_ = 0;                  // of this tile, or of this segment's K or V, that are still to be copied
+    int64_t step_ = 0;               // bytes from the rows that are copied together to the next ones
+    bool are_whole_ = false;         // all keys and columns of the tile or segment are there
+    bool are_dense_ = false;         // and its rows have no gaps
+    int pages_ = 0;                  // of the segment
+    int next_pages_ = 0;             // of the one after it
 };
 
 } // namespace hw4::gpu::split

@@ -265,9 +265,7 @@ private:
                 continue;
             }
             const int index = segment - work.first;
-            wait_for_count(state_.settled, index);
-            const Raise<T> raise = settle(segment);
-            pass_count(state_.settled, index + 1);
+            const Raise<T> raise = settle(segment, index);
             if (segment_.all_seen(segment, args_.window))
                 segment_.template weigh<true>(args_, segment, raise);
             else
@@ -279,7 +277,7 @@ private:
                 keep_segment(work.line + segment, raise, shares);
             } else {
                 wait_for_count(state_.added, index);
-                segment_.add_sums(raise.rescale);
+                segment_.add_sums(raise);
                 add_shares(raise, shares);
                 pass_count(state_.added, index + 1);
             }
@@ -287,24 +285,42 @@ private:
         }
     }
 
-    // Raises references if a score of the segment does; all earlier segments' scores have done so. If sums are kept,
-    // the assumed reference may be too low, and a tile's largest score is stored if it would raise the first one.
-    __device__ __forceinline__ Raise<T> settle(int segment) {
+    // Raises references if a score of the segment does; all earlier segments' scores have done so. Most segments raise
+    // none, and know it before their turn: references do not fall. If sums are kept, the assumed reference may be too
+    // low, and a tile's largest score is stored if it would raise the first one.
+    __device__ __forceinline__ Raise<T> settle(int segment, int index) {
         const int lane = segment_.lane();
+        const bool may_raise = raises(segment);
+        wait_for_count(state_.settled, index);
         Raise<T> raise;
         raise.facts[0] = raise.facts[1] = state_.facts[lane < T::kRows ? lane : 0];
         raise.raised[0] = raise.raised[1] = raise.rescale = 1.0f;
         raise.largest[0] = raise.largest[1] = -HUGE_VALF;
-        bool raises = false;
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-            for (int row = 0; row < T::kRows; ++row)
-                raises = raises || (segment_.score(tile, row) > state_.facts[row].above &&
-                                    segment_.sees(row, segment, tile, args_.window));
-        raise.any = __any_sync(kAllLanes, raises) != 0;
+        raise.any = may_raise && raises(segment);
         if (raise.any) raise_references(segment, raise);
+        pass_count(state_.settled, index + 1);
         return raise;
+    }
+
+    // Whether a score of the segment raises a reference.
+    __device__ __forceinline__ bool raises(int segment) const {
+        bool is_above[kTiles][T::kRows];
+        bool any = false;
+#pragma unroll
+        for (int row = 0; row < T::kRows; ++row) {
+            const float above = state_.facts[row].above;
+#pragma unroll
+            for (int tile = 0; tile < kTiles; ++tile)
+                any = (is_above[tile][row] = segment_.score(tile, row) > above) || any;
+        }
+        if (!__any_sync(kAllLanes, any)) return false;
+        any = false; // keys that a row does not see have scores too
+#pragma unroll
+        for (int row = 0; row < T::kRows; ++row)
+#pragma unroll
+            for (int tile = 0; tile < kTiles; ++tile)
+                any = any || (is_above[tile][row] && segment_.sees(row, segment, tile, args_.window));
+        return __any_sync(kAllLanes, any) != 0;
     }
 
     __device__ __forceinline__ void raise_references(int segment, Raise<T>& raise) {
@@ -344,8 +360,9 @@ private:
         for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
             for (int i = 0; i < T::kLaneSums; ++i)
-                factors[tile][i] = __shfl_sync(kAllLanes, raise.raised[tile],
-                                               (i * kWarpSize + segment_.lane()) / kSumLanes % T::kRows);
+                factors[tile][i] = raise.any ? __shfl_sync(kAllLanes, raise.raised[tile],
+                                                           (i * kWarpSize + segment_.lane()) / kSumLanes % T::kRows)
+                                             : 1.0f;
         segment_.each_sum([&](int i, int row, int sum) {
             float running = state_.running[row][sum];
 #pragma unroll

@@ -58,16 +58,20 @@ public:
     template <bool kAllSeen>
     __device__ __forceinline__ void weigh(const Args& args, int segment, const Raise<T>& raise) {
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile)
+        for (int row = 0; row < T::kRows; ++row) {
+            float origin = 0.0f, floor = 0.0f, bias = 0.0f;
 #pragma unroll
-            for (int row = 0; row < T::kRows; ++row) {
-                const typename T::Facts& facts = raise.facts[tile];
-                const float origin = __shfl_sync(kAllLanes, facts.origin, row);
-                const float floor = __shfl_sync(kAllLanes, facts.floor, row);
-                const float bias = __shfl_sync(kAllLanes, facts.bias, row);
+            for (int tile = 0; tile < kTiles; ++tile) {
+                if (tile == 0 || raise.any) {
+                    const typename T::Facts& facts = raise.facts[tile];
+                    origin = __shfl_sync(kAllLanes, facts.origin, row);
+                    floor = __shfl_sync(kAllLanes, facts.floor, row);
+                    bias = __shfl_sync(kAllLanes, facts.bias, row);
+                }
                 const float weight = exp2_scaled(larger(s_[tile][row] - origin, floor), args.scale.c, bias);
                 s_[tile][row] = kAllSeen || sees(row, segment, tile, args.window) ? weight : 0.0f;
             }
+        }
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
@@ -127,11 +131,11 @@ public:
     __device__ __forceinline__ void store_sums(float* to) const {
         each_piece([&](int row, int column, const float(&o)[kStored]) { store(to + row * T::kDim + column, o); });
     }
-    __device__ __forceinline__ void add_sums(float rescale) const {
+    __device__ __forceinline__ void add_sums(const Raise<T>& raise) const {
         each_piece([&](int row, int column, const float(&o)[kStored]) {
             float totals[kStored];
             load_elements(totals, &state_.totals[row][column]);
-            const float factor = __shfl_sync(kAllLanes, rescale, row);
+            const float factor = raise.any ? __shfl_sync(kAllLanes, raise.rescale, row) : 1.0f;
 #pragma unroll
             for (int x = 0; x < kStored; ++x) totals[x] = fused(totals[x], factor, o[x]);
             store(&state_.totals[row][column], totals);
