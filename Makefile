@@ -75,7 +75,7 @@ HEADER :=
 DEVICE_CODE :=
 NOTE_INCLUDES = -MMD -MP
 GENCODE_WGMMA :=
-GENCODE_F32 :=
+GENCODE_SAME :=
 GENCODE_TILES :=
 
 # MPI is in one file, and in hw4 only on request; the tests have their own hw4 with MPI, where it is found. Open MPI's
@@ -144,16 +144,17 @@ machine_code = $(foreach a,$(ARCHS),-gencode=arch=compute_$(call $(1),$(a)),code
 ptx_code = -gencode=arch=compute_$(1),code=compute_$(1)
 gencode = $(call machine_code,$(1)) $(call ptx_code,$(call $(1),$(PTX_ARCH)))
 GENCODE := $(call gencode,itself)
-# From 8.0 to 9.0 the kernels of f32 have the same source, and so the same PTX, which takes most of their time.
+# From 8.0 to 9.0 the kernels of f32 and those of mma.sync have the same source, and so the same PTX, which takes most
+# of their time.
 same_ptx = $(if $(filter 86 87 88 89 90,$(1)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(1)),$(1))
-GENCODE_F32 := $(call gencode,same_ptx)
-# Its tiles need 8.0: PTX of an earlier architecture would contain empty kernels.
+GENCODE_SAME := $(call gencode,same_ptx)
+# f32's tiles need 8.0: PTX of an earlier architecture would contain empty kernels.
 TILES_PTX := $(if $(filter 75,$(PTX_ARCH)),$(firstword $(filter 80,$(NVCC_ARCHS)) $(PTX_ARCH)),$(call same_ptx,$(PTX_ARCH)))
 GENCODE_TILES := $(call machine_code,same_ptx) $(call ptx_code,$(TILES_PTX))
 # wgmma exists only for compute capability 9.0, under the name 90a.
 GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)code=sm_90a,$(GENCODE))
-# Device code is stored compressed; the first launch of a kernel unpacks it.
-COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=size)
+# Device code is stored compressed; the first launch of a kernel unpacks it. The smallest size takes long to make.
+COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=balance -Xfatbin -compress-all)
 # nvcc splits the flags that it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(strip $(EXACT) $(HARDEN) -Wall -Wextra -Wshadow $(FALSE_ALARMS) -Werror))
 HW4_NVCCFLAGS = -std=c++17 $(LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
@@ -195,13 +196,14 @@ HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
     $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
     $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,generic reference tokens weights),$(STEP))
-COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(STEP) $(RANKS) \
+HOT := $(filter-out src/contracts/list.cpp src/cpu/engine.cpp,$(HOT))
+COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(CONTRACTS) $(STEP) $(RANKS) src/cpu/engine.cpp \
     $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
 # The files that take longest to compile come first, so that none of them ends last.
 SPLIT_KEYS := $(patsubst %,src/gpu/f32/forward/split_%.cu,bf16 fp16 float)
-LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,f32/forward/drawn_tiles f32/forward/drawn_masked_tiles \
-    f32/forward/drawn_window_tiles fixed/forward/wgmma_groups f32/forward/woven_tiles \
+LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,half/forward/split_half f32/forward/drawn_tiles \
+    f32/forward/drawn_masked_tiles f32/forward/drawn_window_tiles fixed/forward/wgmma_groups f32/forward/woven_tiles \
     fixed16/forward/wgmma_pairs_masked fixed16/forward/mma_pairs fixed/forward/mma_groups \
     fixed16/forward/wgmma_pairs fixed/forward/wgmma_shares fixed/forward/wgmma_masked)
 ALL_GPU_SOURCES := $(filter-out $(NO_KERNELS),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu))
@@ -224,17 +226,21 @@ DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Files with kernels for every card that f32 supports, and files without kernels; all others have kernels of fixed.
-F32_SOURCES := $(wildcard src/gpu/f32/*/*.cu) $(addprefix src/gpu/,convert.cu row_passes.cu) profile/my_kernel.cu \
-    tests/support/large_tiles.cu
+PLANS := src/gpu/f32/forward/split_keys.cu src/gpu/f32/backward/kept_pairs.cu
+F32_SOURCES := $(filter-out $(PLANS),$(wildcard src/gpu/f32/*/*.cu)) $(addprefix src/gpu/,convert.cu row_passes.cu) \
+    profile/my_kernel.cu tests/support/large_tiles.cu
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked drawn_window) \
     $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu) $(STEP_KERNELS)
-HOST_CU := $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/library/*.cu profile/*.cu) \
-    $(wildcard report/reference/*.cu) $(GPU_TESTS) tests/fuzz/gpu_side.cu \
+MMA_SOURCES := $(patsubst %,src/gpu/%.cu,fixed/forward/mma_groups fixed16/forward/mma_pairs fixed16/forward/card_powers \
+    half/forward/mma_half half/backward/mma_gradients half/backward/rows)
+HOST_CU := $(PLANS) $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/library/*.cu) \
+    $(wildcard profile/*.cu report/reference/*.cu) $(GPU_TESTS) tests/fuzz/gpu_side.cu \
     $(patsubst %,src/bench/gpu/%.cu,workbench summation start_up) $(filter-out $(STEP_KERNELS),$(STEP_GPU)))
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp include src tests testcases judge profile report -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
 objects = $(patsubst %,$(BUILD)/%.o,$(1))
+hot_first = $(filter $(call objects,$(HOT)),$(1)) $(filter-out $(call objects,$(HOT)),$(filter %.o,$(1)))
 , := ,
 to_linker = $(addprefix $(if $(filter yes,$(CUDA)),-Xlinker ,-Wl$(,)),$(1))
 ifeq ($(CUDA),yes)
@@ -283,7 +289,7 @@ endif
 $(HW4): $(HW4_OBJECTS) $(BUILD)/setting/$(HW4)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(if $(filter yes,$(MPI)),$(MPI_LIBS))
+	$(Q)$(LINK_CU) $(call hot_first,$^) -o $@ $(LDLIBS) $(if $(filter yes,$(MPI)),$(MPI_LIBS))
 
 ## hw4-mpi: build build/hw4_mpi, hw4 with MPI for any value of MPI=, which the tests and make measure start with mpirun
 .PHONY: hw4-mpi
@@ -291,7 +297,7 @@ hw4-mpi: $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 	$(if $(MPI_FOUND),,$(error make hw4-mpi needs $(MPICC), which was not found (Debian: openmpi-bin, libopenmpi-dev)))@:
 $(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI) $(BUILD)/setting/hw4_mpi
 	$(call say,LINK,$@)
-	$(Q)$(LINK_CU) $(filter %.o,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
+	$(Q)$(LINK_CU) $(call hot_first,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
 
 # Beside the tested programs, where these are not in the usual folder.
 LIBRARY_DIR := $(if $(filter-out .,$(BIN)),$(BIN),$(BUILD))
@@ -369,7 +375,13 @@ $(BUILD)/headers/%.gch: Makefile $(BUILD)/cpp-command
 	$(call say,CXX,$(@F))
 	$(Q)$(COMPILE_CPP) -x c++-header $(@:.gch=) -o $@
 $(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp \
-    testcases/generate.cpp judge/compare.cpp src/ranks/without_mpi.cpp $(NO_GPU) $(NO_COMMANDS)))
+    testcases/generate.cpp judge/compare.cpp src/ranks/without_mpi.cpp $(NO_GPU) $(NO_COMMANDS) \
+    $(filter-out $(GPU_TESTS),$(HOST_CU))))
+# Files with flags of their own cannot use them.
+$(eval $(call with_headers,hot,$(LEVEL),$(STANDARD_HEADERS),$(filter-out $(CPU_KERNELS) src/step/avx2.cpp \
+    src/step/avx512.cpp src/step/generic.cpp,$(HOT)) judge/exact_values.cpp))
+# The host's part of a file with kernels launches them and no more; the level is the host's alone.
+$(call objects,$(filter-out $(HOST_CU),$(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))): private LEVEL := -O1
 # The tests' own code would take longer to optimise than to run, except in tests that compute; the tested code is the
 # programs'.
 $(eval $(call with_headers,tests,$(if $(INSTRUMENT),-O1,-O0 -U_FORTIFY_SOURCE),gtest/gtest.h $(STANDARD_HEADERS),\
@@ -382,7 +394,7 @@ $(call objects,$(wildcard src/gpu/*/*/wgmma_*.cu)): private DEVICE_CODE := $(GEN
 ifeq ($(CUDA),yes)
 # Half precision is compared by a bound and has its own files; its kernels spell out which operations they mean.
 $(call objects,$(wildcard src/gpu/half/*.cu src/gpu/half/*/*.cu)): private EXACT_DEVICE :=
-$(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES))): private DEVICE_CODE := $(GENCODE_F32)
+$(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES)) $(MMA_SOURCES)): private DEVICE_CODE := $(GENCODE_SAME)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
 # Host code alone: compiling it for a GPU would produce nothing. GoogleTest's macros contain an else. The host compiler
 # records the included files; nvcc would preprocess each file again for that.
@@ -495,7 +507,7 @@ $(MY_KERNEL): $(FILE) $(wildcard $(dir $(FILE))*.h $(dir $(FILE))*.cuh) src/gpu/
     Makefile $(BUILD)/cu-command
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(COMPILE_CU) $(GENCODE_F32) -shared $< -o $@
+	$(Q)$(COMPILE_CU) $(GENCODE_SAME) -shared $< -o $@
 
 .PHONY: references
 references: $(REFERENCES)

@@ -32,9 +32,19 @@ std::string why_refused(int code, char** argv, const option* options) {
     return "unknown or ambiguous option '" + given + "'" + meant;
 }
 
+// Such as "hw4 train ".
+std::string& command_in_use() {
+    static std::string command;
+    return command;
+}
+
 } // namespace
 
-void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see --help"); }
+void usage_error(const std::string& what) {
+    throw Error(ExitCode::usage, what + "; see " + command_in_use() + "--help");
+}
+
+void name_command(const std::string& command) { command_in_use() = command + " "; }
 
 void refuse_value(const std::string& option, const std::string& text, const std::string& need) {
     throw std::invalid_argument("--" + option + " '" + text + "': need " + need);

@@ -10,8 +10,10 @@
 
 namespace hw4 {
 
-// Throws Error (usage).
+// Throws Error (usage), which names the --help of the command.
 [[noreturn]] void usage_error(const std::string& what);
+// The command that the process runs, such as "hw4 train"; without a call --help goes without a name.
+void name_command(const std::string& command);
 // Refuses the value of an option while take_options() takes it, like any other error of the command line.
 [[noreturn]] void refuse_value(const std::string& option, const std::string& text, const std::string& need);
 
@@ -31,7 +33,7 @@ inline CommandOption flag(const char* name, bool& set) {
 }
 
 // Takes the options of the list, and --help and --version, which return at once: later words are not parsed. Leaves
-// optind at the first word that is not an option. `refuse` throws Error (usage).
+// optind at the first word that is not an option. `refuse` throws.
 Action take_options(int argc, char** argv, const std::vector<CommandOption>& list,
                     void (*refuse)(const std::string& what) = usage_error);
 

@@ -130,20 +130,13 @@ public:
         timed("embed_back", StepOperation::embedding, {in(dx, tokens.rows() * width), out(d_table, vocabulary * width)},
               [&] { machine_->embed_back(tokens, dx, d_table, vocabulary, width); });
     }
-    void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
-                int64_t outputs) override {
-        multiplied({StepProduct::Kind::linear, x, w, y, rows, inputs, outputs}, residual,
-                   [&] { machine_->linear(x, w, residual, y, rows, inputs, outputs); });
-    }
-    void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs,
-                     int64_t outputs) override {
-        multiplied({StepProduct::Kind::linear_back, dy, w, dx, rows, inputs, outputs}, nullptr,
-                   [&] { machine_->linear_back(dy, w, dx, rows, inputs, outputs); });
-    }
-    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
-                        int64_t outputs) override {
-        multiplied({StepProduct::Kind::linear_weights, dy, x, dw, sequences * context, inputs, outputs}, nullptr,
-                   [&] { machine_->linear_weights(dy, x, dw, sequences, context, inputs, outputs); });
+    void multiply(const step::LinearProduct& of) override {
+        constexpr const char* kNames[] = {"linear", "linear_back", "linear_weights"};
+        timed(
+            of.residual != nullptr ? "linear_residual" : kNames[static_cast<int>(of.kind)], StepOperation::products,
+            {in(of.a, of.rows() * of.terms()), in(of.b, of.columns() * of.terms()),
+             in(of.residual, of.rows() * of.columns()), out(of.out, of.rows() * of.columns())},
+            [&] { machine_->multiply(of); }, of);
     }
     void norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) override {
         timed("norm", StepOperation::norms,
@@ -269,16 +262,8 @@ private:
     }
 
     template <class Work>
-    void multiplied(const StepProduct& product, const float* residual, const Work& work) {
-        constexpr const char* kNames[] = {"linear", "linear_back", "linear_weights"};
-        timed(residual != nullptr ? "linear_residual" : kNames[static_cast<int>(product.kind)], StepOperation::products,
-              {in(product.a, product.rows() * product.terms()), in(product.b, product.columns() * product.terms()),
-               in(residual, product.rows() * product.columns()), out(product.c, product.rows() * product.columns())},
-              work, product);
-    }
-    template <class Work>
     void compare_operation(const char* name, StepOperation operation, std::initializer_list<Use> uses, const Work& work,
-                           const StepProduct& product) {
+                           const step::LinearProduct& product) {
         double bytes = 0;
         for (const Use& use : uses)
             if (use.at != 0) bytes += static_cast<double>(use.bytes) * use.passes;
@@ -298,7 +283,7 @@ private:
     // `name`: of an operation to compare; null: none.
     template <class Work>
     void timed(const char* name, StepOperation operation, std::initializer_list<Use> uses, const Work& work,
-               const StepProduct& product = {}) {
+               const step::LinearProduct& product = {}) {
         if (is_compared() && name != nullptr) {
             compare_operation(name, operation, uses, work, product);
         } else {

@@ -7,30 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "src/step/linear.h"
 #include "src/step/model.h"
 
 namespace hw4::bench {
-
-// C = A B of row-major matrices: X W^T, dY W, or dY^T X.
-struct StepProduct {
-    enum class Kind { linear, linear_back, linear_weights };
-
-    Kind kind;
-    const float *a, *b;
-    float* c;
-    int64_t tokens, inputs, outputs;
-
-    int64_t rows() const { return kind == Kind::linear_weights ? outputs : tokens; }
-    int64_t columns() const { return kind == Kind::linear ? outputs : inputs; }
-    int64_t terms() const { return kind == Kind::linear ? inputs : kind == Kind::linear_back ? outputs : tokens; }
-};
 
 // What operations are measured beside. All go into the measured machine's stream.
 class Yardstick {
 public:
     virtual ~Yardstick() = default;
 
-    virtual void multiply(const StepProduct& product) = 0;
+    virtual void multiply(const step::LinearProduct& product) = 0;
     virtual void copy(float* to, const float* from, size_t count) = 0;
     // The machine's own kernels, without the copies to and from the host that its operations make too.
     virtual void squares(const float* x, size_t count) = 0;
@@ -42,7 +29,7 @@ std::unique_ptr<Yardstick> gpu_yardstick(void* stream);
 
 struct MeasuredOperation {
     std::string name;
-    StepProduct product{};                   // no tokens: it is another operation
+    step::LinearProduct product{};           // no tokens: it is another operation
     double bytes = 0;                        // that it must read and write
     int64_t calls = 0;                       // of a step
     std::vector<double> seconds{}, beside{}; // samples of a call, and of cuBLAS's or a copy

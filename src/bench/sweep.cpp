@@ -12,8 +12,6 @@
 namespace hw4::bench {
 namespace {
 
-[[noreturn]] void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
-
 // The course's cases, which the Makefile reads from testcases/cases.tsv.
 struct CourseCase {
     const char* name;

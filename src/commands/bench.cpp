@@ -224,8 +224,10 @@ ExitCode on_ranks(int argc, char** argv, Ranks& ranks, const Parse& parse, std::
 } // namespace
 
 ExitCode run_bench(int argc, char** argv, Ranks& ranks) {
+    const std::string first = argc > 1 ? argv[1] : "";
+    const bool has_own_help = first == "accumulate" || first == "start-up" || first == "allreduce" || first == "step";
+    name_command("hw4 bench" + (has_own_help ? " " + first : ""));
     const auto measured = [&] {
-        const std::string first = argc > 1 ? argv[1] : "";
         if (first == "allreduce")
             return on_ranks(argc, argv, ranks, bench::parse_allreduce, bench::allreduce_help, run_allreduce);
         if (first == "step") return on_ranks(argc, argv, ranks, bench::parse_step, bench::step_help, run_step);

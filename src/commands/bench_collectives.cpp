@@ -30,23 +30,6 @@ std::vector<int64_t> parse_byte_sizes(const char* option, const std::string& tex
     return parse_numbers(option, text, sizeof(float), kMostBytes);
 }
 
-// The elements of `all` that the text names.
-template <class Named>
-std::vector<const Named*> parse_presets(const char* option, const std::string& text, const std::vector<Named>& all) {
-    std::vector<const Named*> found;
-    for (const std::string& word : split(text, ',')) {
-        const auto is_it = [&](const Named& one) { return word == one.name; };
-        const auto one = std::find_if(all.begin(), all.end(), is_it);
-        if (one == all.end()) {
-            std::vector<std::string> names;
-            for (const Named& known : all) names.emplace_back(known.name);
-            refuse_name(option, text, word, "some of ", names);
-        }
-        found.push_back(&*one);
-    }
-    return found;
-}
-
 // Parses the options of all measurements of several ranks, and `own`.
 void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vector<CommandOption> own) {
     CollectiveRules& rules = request.rules;
@@ -57,7 +40,7 @@ void parse_for_ranks(int argc, char** argv, CollectiveRequest& request, std::vec
                            {"limit", kValue, [&](const char* value) { rules.limit_s = parse_seconds(value); }},
                            {"output", kValue, [&](const char* value) { request.output = parse_json_name(value); }},
                            flag("quiet", request.quiet)});
-    request.action = take_options(argc, argv, own, usage_error);
+    request.action = take_options(argc, argv, own);
     if (request.action == Action::run && optind < argc)
         usage_error("'" + std::string(argv[optind]) + "': need options alone");
 }
@@ -76,12 +59,12 @@ AllreduceRequest parse_allreduce(int argc, char** argv) {
 }
 
 const std::vector<StepPreset>& step_presets() {
-#define HW4_FIVE "--model small,medium,large,xl,2.7B"
+    const std::string five = "--model small,medium,large,xl,2.7B ";
     static const std::vector<StepPreset> list = {
-        {"cs336-step", "the five models, contexts 128 to 1024", HW4_FIVE " --seq_len 128..1k"},
+        {"cs336-step", "the five models, contexts 128 to 1024", five + "--seq_len 128..1k"},
         {"cs336-warmup", "small, context 128, after 0, 1, 2 and 5 warm-up steps", "--seq_len 128 --warmup 0,1,2,5"},
         {"cs336-precision", "the five models, context 512, float32 and bf16",
-         HW4_FIVE " --seq_len 512 --contract f32,bf16"},
+         five + "--seq_len 512 --contract f32,bf16"},
         {"cs336-naive", "small, contexts 128 to 1024, attention hw4's own and naive",
          "--seq_len 128..1k --attention ours,naive"},
         {"cs336-memory", "2.7B, contexts 128, 256 and 512, a step for --memory",
@@ -91,7 +74,6 @@ const std::vector<StepPreset>& step_presets() {
         {"cs336-shard", "xl, context 128: the optimizer whole and sharded",
          "--model xl --seq_len 128 --ways flat --shard=both"},
     };
-#undef HW4_FIVE
     return list;
 }
 
@@ -115,8 +97,7 @@ StepRequest parse_step_words(int argc, char** argv, const StepPreset*& preset) {
     parse_for_ranks(
         argc, argv, request,
         {{"model", kValue, [&](const char* value) { request.models = parse_presets("model", value, step::presets()); }},
-         {"preset", kValue,
-          [&](const char* value) { preset = parse_presets("preset", value, step_presets()).front(); }},
+         {"preset", kValue, [&](const char* value) { preset = parse_preset(value, step_presets()); }},
          {"contract", kValue,
           [&](const char* value) { request.contracts = parse_named("contract", value, step::kStepContracts); }},
          {"attention", kValue,
@@ -333,8 +314,8 @@ ExitCode run_step(const bench::StepRequest& request, std::vector<std::string> ar
         if (row.outcome.status == bench::Status::ok)
             tracks = {{bench::words_of(cell), "forward", row.in_forward.events},
                       {bench::words_of(cell), "step", row.in_step.events}};
-        report.add(row.outcome, row.seconds.empty() && !ranks.is_first() ? "" : bench::step_line(row),
-                   row.seconds.empty() && !ranks.is_first() ? "" : bench::step_json(row), tracks);
+        const bool shown = ranks.is_first(); // the others may have no times
+        report.add(row.outcome, shown ? bench::step_line(row) : "", shown ? bench::step_json(row) : "", tracks);
     }
     return report.finish();
 }

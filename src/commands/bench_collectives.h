@@ -31,7 +31,7 @@ struct AllreduceRequest : CollectiveRequest {
 struct StepPreset {
     const char* name;
     const char* idea;
-    const char* options; // the user's replace them
+    std::string options; // the user's replace them
 };
 const std::vector<StepPreset>& step_presets();
 

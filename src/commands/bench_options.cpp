@@ -18,7 +18,7 @@ std::vector<std::string> parse_impls(const std::string& text) {
     std::vector<std::string> impls;
     for (const std::string& word : split(text, ',')) {
         const std::string name = implementation_named(word);
-        if (name.empty()) refuse_name("impl", text, word, "some of ", implementation_names());
+        if (name.empty()) refuse_name("impl", text, word, implementation_names());
         impls.push_back(name);
     }
     return impls;
@@ -28,15 +28,6 @@ std::vector<std::string> parse_impls(const std::string& text) {
 std::string parse_baseline(const std::string& text) {
     const std::string name = implementation_named(text);
     return parse_name("relative-to", name.empty() ? text : name);
-}
-
-const Preset* parse_preset(const std::string& name) {
-    std::vector<std::string> names;
-    for (const Preset& preset : presets()) {
-        if (name == preset.name) return &preset;
-        names.emplace_back(preset.name);
-    }
-    refuse_name("preset", name, name, "one of ", names);
 }
 
 std::vector<std::string> parse_kernels(const std::string& text) {
@@ -90,7 +81,7 @@ std::vector<CommandOption> options_of(Request& request) {
          }},
         {"causal", optional_argument, [&](const char* value) { sweep.causal = parse_yes_or_no("causal", value); }},
         {"repeats", kValue, [&](const char* value) { sweep.repeats = parse_count("repeats", value, kMostRepeats); }},
-        {"preset", kValue, [&](const char* value) { sweep.preset = parse_preset(value); }},
+        {"preset", kValue, [&](const char* value) { sweep.preset = parse_preset(value, presets()); }},
         {"shape", kValue, [&](const char* value) { sweep.shapes.push_back(parse_shape(value)); }},
         {"kernel", kValue, [&](const char* value) { sweep.kernels = parse_kernels(value); }},
         {"relative-to", kValue, [&](const char* value) { sweep.baseline = parse_baseline(value); }},
@@ -141,7 +132,7 @@ void refuse_contradictions(const Request& request) {
 
 Request parse_request(int argc, char** argv) {
     Request request;
-    request.action = take_options(argc, argv, options_of(request), usage_error);
+    request.action = take_options(argc, argv, options_of(request));
     if (request.action != Action::run) return request;
     if (optind < argc)
         usage_error("'" + std::string(argv[optind]) +
@@ -158,8 +149,7 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
     request.action = take_options(
         argc, argv,
         {{"device", required_argument, [&](const char* value) { request.device = parse_device(value); }},
-         {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}},
-        usage_error);
+         {"output", required_argument, [&](const char* value) { request.output = parse_json_name(value); }}});
     if (request.action != Action::run) return request;
     if (optind < argc) usage_error("'" + std::string(argv[optind]) + "': accumulate needs options alone");
     return request;
@@ -167,7 +157,7 @@ AccumulateRequest parse_accumulate(int argc, char** argv) {
 
 StartUpRequest parse_start_up(int argc, char** argv) {
     StartUpRequest request;
-    request.action = take_options(argc, argv, {}, usage_error);
+    request.action = take_options(argc, argv, {});
     if (request.action == Action::run && optind < argc)
         usage_error("start-up takes no '" + std::string(argv[optind]) + "'");
     return request;

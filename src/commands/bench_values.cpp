@@ -43,13 +43,11 @@ std::optional<int64_t> sized_number(const std::string& text, int64_t least, int6
     return *count * unit;
 }
 
-void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + "; see bench --help"); }
-
-void refuse_name(const char* option, const std::string& text, const std::string& word, const char* need,
+void refuse_name(const char* option, const std::string& text, const std::string& word,
                  const std::vector<std::string>& names) {
     std::string list;
     for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-    refuse_value(option, text, need + list + did_you_mean(word, names));
+    refuse_value(option, text, "some of " + list + did_you_mean(word, names));
 }
 
 std::vector<int64_t> parse_numbers(const char* option, const std::string& text, int64_t least, int64_t most) {

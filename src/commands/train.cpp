@@ -41,6 +41,7 @@ Request parse(int argc, char** argv) {
 } // namespace
 
 ExitCode run_train(int argc, char** argv, Ranks& ranks) {
+    name_command("hw4 train");
     Request request;
     agree(ranks, [&] {
         if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());

@@ -57,8 +57,9 @@ _hw4_candidates() { # PROGRAM WORD...: what the last word can become, a line eac
     *:help) compgen -W "${help//:/} all bench train" -- "$word" ;;
     *:--*) _hw4_values "" "$word" "$before" "$help" "$hw4" ;;
     *)
-        [[ $# -ne 1 || -z $word ]] || compgen -W "$commands" -- "$word"
-        case ${command[0]##*/} in
+        [[ $# -ne 1 ]] || compgen -W "$commands" -- "$word"
+        case ${command[0]##*/}${command[1]+ ${command[1]}} in
+        "hw4 bench") ;; # takes no files
         judge) compgen -W "$("${command[0]}" --list 2>/dev/null | awk '{ print $1 }')" -- "$word" ;;
         *) compgen -f -- "$word" ;;
         esac

@@ -53,19 +53,7 @@ public:
         return HostMachine::scratch_bytes() + products_.scratch_bytes() + room_.bytes() + scratch_.bytes();
     }
 
-    void linear(const float* x, const float* w, const float* residual, float* y, int64_t count, int64_t inputs,
-                int64_t outputs) override {
-        products_.multiply(team_, {count, outputs, inputs, 1, kLeaf}, {x, inputs, 1}, {w, inputs, 1}, residual, y);
-    }
-    void linear_back(const float* dy, const float* w, float* dx, int64_t count, int64_t inputs,
-                     int64_t outputs) override {
-        products_.multiply(team_, {count, inputs, outputs, 1, kLeaf}, {dy, outputs, 1}, {w, 1, inputs}, nullptr, dx);
-    }
-    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
-                        int64_t outputs) override {
-        products_.multiply(team_, {outputs, inputs, context, sequences, context}, {dy, 1, outputs}, {x, 1, inputs},
-                           nullptr, dw);
-    }
+    void multiply(const LinearProduct& of) override { products_.multiply(team_, of); }
 
     void norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,
                    int64_t context, int64_t width) override {

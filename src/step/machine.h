@@ -14,6 +14,7 @@
 
 #include "src/step/arithmetic.h"
 #include "src/step/attention.h"
+#include "src/step/linear.h"
 #include "src/step/model.h"
 
 namespace hw4::step {
@@ -64,14 +65,20 @@ public:
                             int64_t width) = 0;
 
     // y = x W^T, and where `residual` is not null y = residual + x W^T (which may be y itself). W is outputs x inputs.
-    virtual void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
-                        int64_t outputs) = 0;
+    void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
+                int64_t outputs) {
+        multiply({ProductKind::linear, x, w, y, rows, inputs, outputs, 0, residual});
+    }
     // dx = dy W
-    virtual void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs,
-                             int64_t outputs) = 0;
+    void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs, int64_t outputs) {
+        multiply({ProductKind::linear_back, dy, w, dx, rows, inputs, outputs});
+    }
     // dw = TOKEN-SUM of dy^T x over the sequences
-    virtual void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context,
-                                int64_t inputs, int64_t outputs) = 0;
+    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
+                        int64_t outputs) {
+        multiply({ProductKind::linear_weights, dy, x, dw, sequences * context, inputs, outputs, context});
+    }
+    virtual void multiply(const LinearProduct& of) = 0;
 
     // y = RMSNorm(x) * gain; `factors` gets 1/rms of each row.
     virtual void norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) = 0;

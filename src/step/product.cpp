@@ -11,6 +11,19 @@ constexpr int64_t kBlockRows = 128;     // that a thread takes with a panel of c
 constexpr int64_t kTasksOfThread = 4;   // at least, where there are so many rows: so that all end together
 constexpr int64_t kPackedTogether = 16; // terms: a cache line of a factor whose terms are neighbours
 
+// A factor's element (index, term), of which one of the steps is 1.
+struct Factor {
+    const float* at;
+    int64_t index_step;
+    int64_t term_step;
+};
+
+struct ProductShape {
+    int64_t terms;     // of a sequence; they follow one another
+    int64_t sequences; // added in TOKEN-SUM's tree
+    int64_t leaf;      // terms of a leaf, whose sums are added in order
+};
+
 // A panel as [term][width], with zeros where there are fewer than `width`.
 void pack_panel(Factor from, int64_t count, int64_t width, int64_t terms, float* to) {
     if (count < width) std::fill_n(to, terms * width, 0.0f);
@@ -91,12 +104,19 @@ private:
 
 } // namespace
 
-void Products::multiply(Team& team, const ProductShape& shape, Factor a, Factor b, const float* residual, float* out) {
+void Products::multiply(Team& team, const LinearProduct& of) {
     const int64_t tile_rows = kernels_.tile_rows;
     const int64_t tile_columns = kernels_.tile_columns;
-    const int64_t terms = shape.terms * shape.sequences;
-    const int64_t row_panels = parts(shape.rows, tile_rows);
-    const int64_t column_panels = parts(shape.columns, tile_columns);
+    const int64_t rows = of.rows();
+    const int64_t all_columns = of.columns();
+    const int64_t terms = of.terms();
+    const Factor a = of.a_along() ? Factor{of.a, terms, 1} : Factor{of.a, 1, rows};
+    const Factor b = of.b_along() ? Factor{of.b, terms, 1} : Factor{of.b, 1, all_columns};
+    const ProductShape shape = of.kind == ProductKind::linear_weights
+                                   ? ProductShape{of.context, terms / of.context, of.context}
+                                   : ProductShape{terms, 1, kLeaf};
+    const int64_t row_panels = parts(rows, tile_rows);
+    const int64_t column_panels = parts(all_columns, tile_columns);
 
     float* const packed_a = packed_a_.of(row_panels * terms * tile_rows);
     float* const packed_b = packed_b_.of(column_panels * terms * tile_columns);
@@ -106,9 +126,9 @@ void Products::multiply(Team& team, const ProductShape& shape, Factor a, Factor 
             pack_panel(from, std::min(width, all - panel * width), width, terms, to + panel * width * terms);
         };
         if (i < row_panels)
-            pack(a, i, tile_rows, shape.rows, packed_a);
+            pack(a, i, tile_rows, rows, packed_a);
         else
-            pack(b, i - row_panels, tile_columns, shape.columns, packed_b);
+            pack(b, i - row_panels, tile_columns, all_columns, packed_b);
     });
 
     int64_t block_panels = std::max<int64_t>(kBlockRows / tile_rows, 1);
@@ -124,12 +144,12 @@ void Products::multiply(Team& team, const ProductShape& shape, Factor a, Factor 
                           std::min(block_panels, row_panels - first_panel)};
         const float* sum = BlockSum(kernels_, shape, block, blocks + thread * memory).compute();
         const int64_t first_row = first_panel * tile_rows;
-        const int64_t end_row = std::min(first_row + block.panels * tile_rows, shape.rows);
-        const int64_t columns = std::min(tile_columns, shape.columns - first_column);
+        const int64_t end_row = std::min(first_row + block.panels * tile_rows, rows);
+        const int64_t columns = std::min(tile_columns, all_columns - first_column);
         for (int64_t row = first_row; row < end_row; ++row, sum += tile_columns) {
-            const int64_t at = row * shape.columns + first_column;
+            const int64_t at = row * all_columns + first_column;
             for (int64_t c = 0; c < columns; ++c)
-                out[at + c] = residual == nullptr ? sum[c] : residual[at + c] + sum[c];
+                of.out[at + c] = of.residual == nullptr ? sum[c] : of.residual[at + c] + sum[c];
         }
     });
 }

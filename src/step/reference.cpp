@@ -40,30 +40,20 @@ public:
                 });
     }
 
-    void linear(const float* x, const float* w, const float* residual, float* y, int64_t count, int64_t inputs,
-                int64_t outputs) override {
-        for (int64_t row = 0; row < count; ++row)
-            for (int64_t o = 0; o < outputs; ++o) {
-                const float sum = product({x + row * inputs, 1}, {w + o * inputs, 1}, inputs);
-                const int64_t at = row * outputs + o;
-                y[at] = residual == nullptr ? sum : residual[at] + sum;
+    void multiply(const LinearProduct& of) override {
+        for (int64_t row = 0; row < of.rows(); ++row)
+            for (int64_t column = 0; column < of.columns(); ++column) {
+                const Strided a = of.a_along() ? Strided{of.a + row * of.terms(), 1} : Strided{of.a + row, of.rows()};
+                const Strided b =
+                    of.b_along() ? Strided{of.b + column * of.terms(), 1} : Strided{of.b + column, of.columns()};
+                const auto of_sequence = [&](int64_t s) {
+                    return product_of_tokens(a, b, s * of.context, (s + 1) * of.context);
+                };
+                const float sum = of.kind == ProductKind::linear_weights ? tree_sum(of.tokens / of.context, of_sequence)
+                                                                         : product(a, b, of.terms());
+                const int64_t at = row * of.columns() + column;
+                of.out[at] = of.residual == nullptr ? sum : of.residual[at] + sum;
             }
-    }
-
-    void linear_back(const float* dy, const float* w, float* dx, int64_t count, int64_t inputs,
-                     int64_t outputs) override {
-        for (int64_t row = 0; row < count; ++row)
-            for (int64_t i = 0; i < inputs; ++i)
-                dx[row * inputs + i] = product({dy + row * outputs, 1}, {w + i, inputs}, outputs);
-    }
-
-    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
-                        int64_t outputs) override {
-        for (int64_t o = 0; o < outputs; ++o)
-            for (int64_t i = 0; i < inputs; ++i)
-                dw[o * inputs + i] = tree_sum(sequences, [&](int64_t s) {
-                    return product_of_tokens({dy + o, outputs}, {x + i, inputs}, s * context, (s + 1) * context);
-                });
     }
 
     void norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,

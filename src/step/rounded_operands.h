@@ -13,21 +13,11 @@ public:
 
     size_t scratch_bytes() const override { return Base::scratch_bytes() + first_.bytes() + second_.bytes(); }
 
-    void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
-                int64_t outputs) override {
-        Base::linear(copy(first_, x, rows * inputs), copy(second_, w, inputs * outputs), residual, y, rows, inputs,
-                     outputs);
-    }
-    void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs,
-                     int64_t outputs) override {
-        Base::linear_back(copy(first_, dy, rows * outputs), copy(second_, w, inputs * outputs), dx, rows, inputs,
-                          outputs);
-    }
-    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
-                        int64_t outputs) override {
-        const int64_t rows = sequences * context;
-        Base::linear_weights(copy(first_, dy, rows * outputs), copy(second_, x, rows * inputs), dw, sequences, context,
-                             inputs, outputs);
+    void multiply(const LinearProduct& of) override {
+        LinearProduct rounded = of;
+        rounded.a = copy(first_, of.a, of.rows() * of.terms());
+        rounded.b = copy(second_, of.b, of.columns() * of.terms());
+        Base::multiply(rounded);
     }
 
 protected:

@@ -52,10 +52,11 @@ public:
         in_order_ = output_ && !output_->file().random_access();
     }
 
-    // Keeps the lines of steps 1 to `step` of an earlier run, up to the first other line. Throws Error (no_input,
-    // io_error) where the old file cannot be read: the next save would lose its lines.
-    void keep_lines(const std::string& name, int64_t step) {
-        if (!output_ || in_order_) return;
+    // Keeps the lines of steps 1 to `step` of an earlier run, up to the first other line. Returns the first step whose
+    // line is missing; step + 1: none is. Throws Error (no_input, io_error) where the old file cannot be read: the next
+    // save would lose its lines.
+    int64_t keep_lines(const std::string& name, int64_t step) {
+        if (!output_ || in_order_) return step + 1;
         std::ifstream old(name);
         if (!old.is_open() && status_of(name, ExitCode::no_input))
             throw Error(ExitCode::no_input, name + ": " + with_errno("cannot open"));
@@ -65,6 +66,7 @@ public:
             text_ += line + '\n';
         }
         if (old.bad()) throw Error(ExitCode::io_error, name + ": " + with_errno("cannot read"));
+        return kept + 1;
     }
 
     void add(int64_t step, const StepResult& result) {
@@ -253,7 +255,10 @@ private:
             if (mine.count > 0)
                 machine_->put(array(index) + (mine.first - held(index).first), from + (mine.first - first), mine.count);
         });
-        if (log_) log_->keep_lines(request_.log, state_.step);
+        if (!log_) return;
+        const int64_t missing = log_->keep_lines(request_.log, state_.step);
+        if (missing <= state_.step)
+            say(request_.log + ": has no lines of steps " + text_of(missing) + " to " + text_of(state_.step));
     }
 
     void save() {
@@ -349,6 +354,7 @@ void run_training(const TrainingRequest& request, const std::string& program, in
 }
 
 void train_by_reference(int argc, char** argv, const std::string& version) {
+    name_command("seq train");
     const TrainingRequest request = parse_training(argc, argv, {});
     if (request.action == Action::help) std::fputs(training_help("seq", "").c_str(), stdout);
     if (request.action == Action::version) std::fputs(version.c_str(), stdout);

@@ -158,7 +158,7 @@ TEST_F(BenchOnGpu, NaiveAttentionGivesAStepNearlyTheSameGradient) {
 }
 
 TEST_F(BenchOnGpu, CublasComputesTheProductsOfAStepWhichKeepsItsBytes) {
-    using Kind = StepProduct::Kind;
+    using Kind = step::ProductKind;
     const std::unique_ptr<step::Machine> plain = step::make_gpu();
     std::unique_ptr<Yardstick> yardstick;
     try {
@@ -170,14 +170,14 @@ TEST_F(BenchOnGpu, CublasComputesTheProductsOfAStepWhichKeepsItsBytes) {
     const float* const x = b.in(b.x, 1);
     const float* const w = b.in(b.w, 2);
     const float* const dy = b.in(b.y, 3);
-    const StepProduct products[] = {{Kind::linear, x, w, b.out(b.y), b.rows(), b.inputs, b.outputs},
-                                    {Kind::linear_back, dy, w, b.out(b.x), b.rows(), b.inputs, b.outputs},
-                                    {Kind::linear_weights, dy, x, b.out(b.w), b.rows(), b.inputs, b.outputs}};
-    for (const StepProduct& product : products) yardstick->multiply(product);
+    const step::LinearProduct products[] = {{Kind::linear, x, w, b.out(b.y), b.rows(), b.inputs, b.outputs},
+                                            {Kind::linear_back, dy, w, b.out(b.x), b.rows(), b.inputs, b.outputs},
+                                            {Kind::linear_weights, dy, x, b.out(b.w), b.rows(), b.inputs, b.outputs}};
+    for (const step::LinearProduct& product : products) yardstick->multiply(product);
     const std::vector<float> by_cublas = b.results();
-    plain->linear(x, w, nullptr, products[0].c, b.rows(), b.inputs, b.outputs);
-    plain->linear_back(dy, w, products[1].c, b.rows(), b.inputs, b.outputs);
-    plain->linear_weights(dy, x, products[2].c, b.sequences, b.context, b.inputs, b.outputs);
+    plain->linear(x, w, nullptr, products[0].out, b.rows(), b.inputs, b.outputs);
+    plain->linear_back(dy, w, products[1].out, b.rows(), b.inputs, b.outputs);
+    plain->linear_weights(dy, x, products[2].out, b.sequences, b.context, b.inputs, b.outputs);
     expect_nearly(b.results(), by_cublas);
 
     MeasuredMachine machine(step::make_gpu(), size_t{1} << 30);

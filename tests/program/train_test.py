@@ -197,6 +197,9 @@ class ResumeTest(TrainTest):
                 self.trained("--resume", "--log", logs[1])  # settings come from the checkpoint
                 self.assertEqual(path.read_bytes(), straight.read_bytes())
                 self.assertEqual(logs[1].read_bytes(), logs[0].read_bytes())
+        logs[1].write_text("".join(logs[0].read_text().splitlines(True)[:2]))
+        done, _ = self.train("--resume", "--log", logs[1])
+        self.assertIn(f"{logs[1]}: has no lines of steps 3 to 6\n", done.stdout)
         self.trained("--resume")  # nothing is left to do
         self.assertEqual(path.read_bytes(), straight.read_bytes())
 
@@ -257,7 +260,7 @@ class BadInputTest(TrainTest):
                 (("--treads", "2"), "unknown or ambiguous option '--treads' (did you mean --threads?)"),
                 (("more",), "need TOKENS and CHECKPOINT, got 3 names")):
             with self.subTest(options=options):
-                self.assertEqual(self.refused(USAGE, *options), f"hw4: {says}; see --help\n")
+                self.assertEqual(self.refused(USAGE, *options), f"hw4: {says}; see hw4 train --help\n")
         self.assertIn("(did you mean train?)", run("hw4", "trian", TEXT, "c").stderr)
         self.assertIn("'--threads'", self.refused(USAGE, "--threads", "2", program="seq"))
 
@@ -270,7 +273,7 @@ class BadInputTest(TrainTest):
         self.assertIn("need a plain file", self.refused(USAGE, *SMALLER, checkpoint="/dev/null"))
         done = run("hw4", "train", *SMALLER, TEXT, "-")
         self.assertEqual(done.stderr, "hw4: CHECKPOINT '-': a checkpoint is replaced as a whole, need a plain file; "
-                                      "see --help\n")
+                                      "see hw4 train --help\n")
 
     def test_gpu_gives_the_bytes_of_the_cpu_or_is_refused(self):
         hidden = {"CUDA_VISIBLE_DEVICES": "-1"}

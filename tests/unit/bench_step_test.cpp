@@ -27,7 +27,7 @@ TEST(BenchStep, NaiveOnTheCpuTakesFloatsAlone) {
 // Leaves in every result what no operation of a step would.
 class Spoiler : public Yardstick {
 public:
-    void multiply(const StepProduct& of) override { std::fill_n(of.c, of.rows() * of.columns(), 1e30f); }
+    void multiply(const step::LinearProduct& of) override { std::fill_n(of.out, of.rows() * of.columns(), 1e30f); }
     void copy(float* to, const float* from, size_t count) override { std::copy_n(from, count, to); }
     void squares(const float*, size_t) override {}
     void cross_entropy(float* logits, int64_t, int64_t, float) override { *logits = 1e30f; }

@@ -151,12 +151,13 @@ class Cublas {
 public:
     // Throws Unsupported where cuBLAS is missing.
     Cublas() {
-        if (!library_.is_here()) throw Unsupported("cuBLAS is not here: libcublas.so cannot be loaded");
         int (*create)(void** handle) = nullptr;
-        if (!library_.find(create, "cublasCreate_v2") || !library_.find(destroy_, "cublasDestroy_v2") ||
-            !library_.find(set_stream_, "cublasSetStream_v2") || !library_.find(sgemm_, "cublasSgemm_v2") ||
-            !library_.find(gemm_, "cublasGemmStridedBatchedEx"))
-            throw Unsupported("the cuBLAS here lacks cublasSgemm or cublasGemmStridedBatchedEx");
+        library_.need(create, "cublasCreate_v2");
+        library_.need(destroy_, "cublasDestroy_v2");
+        library_.need(set_stream_, "cublasSetStream_v2");
+        library_.need(sgemm_, "cublasSgemm_v2");
+        library_.need(gemm_, "cublasGemmStridedBatchedEx");
+        if (!library_.lacking().empty()) throw Unsupported(library_.lacking());
         if (const int status = create(&handle_); status != 0)
             throw Unsupported("cublasCreate returned " + std::to_string(status));
     }
@@ -180,15 +181,13 @@ public:
               "cublasGemmStridedBatchedEx");
     }
     // In float32, as cuBLAS computes it unless it is told otherwise: without tensor cores.
-    void multiply(const StepProduct& of) const {
+    void multiply(const step::LinearProduct& of) const {
         const float one = 1;
         const float none = 0;
-        const bool a_transposed = of.kind == StepProduct::Kind::linear_weights;
-        const bool b_transposed = of.kind == StepProduct::Kind::linear;
-        check(sgemm_(handle_, b_transposed ? kTransposed : kPlain, a_transposed ? kTransposed : kPlain,
+        check(sgemm_(handle_, of.b_along() ? kTransposed : kPlain, of.a_along() ? kPlain : kTransposed,
                      whole(of.columns()), whole(of.rows()), whole(of.terms()), &one, of.b,
-                     whole(b_transposed ? of.terms() : of.columns()), of.a,
-                     whole(a_transposed ? of.rows() : of.terms()), &none, of.c, whole(of.columns())),
+                     whole(of.b_along() ? of.terms() : of.columns()), of.a,
+                     whole(of.a_along() ? of.terms() : of.rows()), &none, of.out, whole(of.columns())),
               "cublasSgemm");
     }
 
@@ -212,7 +211,7 @@ private:
             throw Error(ExitCode::internal, std::string(call) + " of cuBLAS returned " + std::to_string(status));
     }
 
-    const gpu::LoadedLibrary library_{"cublas"};
+    gpu::LoadedLibrary library_{gpu::toolkit_files("cublas")};
     void* handle_ = nullptr;
     int (*destroy_)(void* handle) = nullptr;
     int (*set_stream_)(void* handle, cudaStream_t stream) = nullptr;
@@ -276,7 +275,7 @@ public:
         cublas_.use(stream);
     }
 
-    void multiply(const StepProduct& product) override { cublas_.multiply(product); }
+    void multiply(const step::LinearProduct& product) override { cublas_.multiply(product); }
     void copy(float* to, const float* from, size_t count) override {
         HW4_CUDA(cudaMemcpyAsync(to, from, count * sizeof(float), cudaMemcpyDeviceToDevice, stream_));
     }

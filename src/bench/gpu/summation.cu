@@ -61,21 +61,17 @@ using Communicator = void*;
 class Library {
 public:
     Library() {
-        if (!library_.is_here()) {
-            lacking_ = "NCCL is not here: libnccl.so.2 cannot be loaded";
-            return;
-        }
-        find(get_version, "ncclGetVersion");
-        find(get_unique_id, "ncclGetUniqueId");
-        find(init_rank, "ncclCommInitRank");
-        find(all_reduce, "ncclAllReduce");
-        find(destroy, "ncclCommDestroy");
-        find(error_string, "ncclGetErrorString");
+        library_.need(get_version, "ncclGetVersion");
+        library_.need(get_unique_id, "ncclGetUniqueId");
+        library_.need(init_rank, "ncclCommInitRank");
+        library_.need(all_reduce, "ncclAllReduce");
+        library_.need(destroy, "ncclCommDestroy");
+        library_.need(error_string, "ncclGetErrorString");
         library_.find(last_error, "ncclGetLastError"); // since 2.13
     }
 
     // Why it cannot be used; empty: it can.
-    const std::string& lacking() const { return lacking_; }
+    const std::string& lacking() const { return library_.lacking(); }
 
     // "NCCL: invalid usage (...)", for a call that did not return 0.
     std::string words_of(int status, const char* call) const {
@@ -102,13 +98,7 @@ public:
     const char* (*last_error)(Communicator communicator) = nullptr;
 
 private:
-    template <class Function>
-    void find(Function& function, const char* name) {
-        if (!library_.find(function, name) && lacking_.empty()) lacking_ = std::string("the NCCL here lacks ") + name;
-    }
-
-    const gpu::LoadedLibrary library_{"libnccl.so.2"};
-    std::string lacking_;
+    gpu::LoadedLibrary library_{{"libnccl.so.2"}};
 };
 
 // Throws on all ranks the reason of the first rank that has one.

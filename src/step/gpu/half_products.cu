@@ -151,16 +151,15 @@ private:
     }
 
     template <class Function>
-    Function found(const char* name) const {
+    Function found(const char* name) {
         Function function = nullptr;
-        if (!library_.is_here())
-            throw Error(ExitCode::no_gpu, "no usable GPU: bf16 needs cuBLASLt: libcublasLt.so cannot be loaded");
-        if (!library_.find(function, name))
-            throw Error(ExitCode::no_gpu, "no usable GPU: the cuBLASLt here lacks " + std::string(name));
+        library_.need(function, name);
+        if (!library_.lacking().empty())
+            throw Error(ExitCode::no_gpu, "no usable GPU: bf16 needs cuBLASLt: " + library_.lacking());
         return function;
     }
 
-    const gpu::LoadedLibrary library_{"cublasLt"};
+    gpu::LoadedLibrary library_{gpu::toolkit_files("cublasLt")};
     HW4_OF_LIBRARY(cublasLtCreate);
     HW4_OF_LIBRARY(cublasLtDestroy);
     HW4_OF_LIBRARY(cublasLtMatmul);

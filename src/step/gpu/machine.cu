@@ -106,32 +106,26 @@ public:
         rows_.embed_back(of, dx, sums, d_table, width);
     }
 
-    void linear(const float* x, const float* w, const float* residual, float* y, int64_t rows, int64_t inputs,
-                int64_t outputs) override {
-        settle();
-        ProductArgs args = product(x, inputs, w, inputs, y, rows, outputs, inputs, kLeaf);
-        args.residual = residual;
-        multiply(ProductKind::linear, args, launch_linear, workspace_, stream_);
-    }
-    void linear_back(const float* dy, const float* w, float* dx, int64_t rows, int64_t inputs,
-                     int64_t outputs) override {
-        settle({dx, rows * inputs}, {{dy, rows * outputs}, {w, outputs * inputs}});
-        ProductArgs args = product(dy, outputs, w, inputs, dx, rows, inputs, outputs, kLeaf);
-        multiply(ProductKind::linear_back, args, launch_linear_back, workspace_, stream_);
-    }
-    void linear_weights(const float* dy, const float* x, float* dw, int64_t sequences, int64_t context, int64_t inputs,
-                        int64_t outputs) override {
-        ProductArgs args = product(dy, outputs, x, inputs, dw, outputs, inputs, sequences * context, context);
-        args.tree = true;
+    void multiply(const LinearProduct& of) override {
+        const Range a{of.a, of.rows() * of.terms()};
+        const Range b{of.b, of.columns() * of.terms()};
+        const Range out{of.out, of.rows() * of.columns()};
+        if (of.kind != ProductKind::linear_weights) {
+            if (of.kind == ProductKind::linear)
+                settle();
+            else
+                settle(out, {a, b});
+            return launch(of, workspace_, stream_);
+        }
         if (pending_ == products_.size()) products_.emplace_back();
         WeightProduct& next = products_[pending_];
         HW4_CUDA(cudaEventRecord(ready_.get(), stream_.get()));
         HW4_CUDA(cudaStreamWaitEvent(beside_.get(), ready_.get(), 0));
-        multiply(ProductKind::linear_weights, args, launch_linear_weights, beside_workspace_, beside_);
+        launch(of, beside_workspace_, beside_);
         HW4_CUDA(cudaEventRecord(next.done.get(), beside_.get()));
-        next.dy = {dy, sequences * context * outputs};
-        next.x = {x, sequences * context * inputs};
-        next.dw = {dw, outputs * inputs};
+        next.dy = a;
+        next.x = b;
+        next.dw = out;
         ++pending_;
     }
 
@@ -270,26 +264,26 @@ private:
         copy(to, values.data(), values.size(), cudaMemcpyHostToDevice);
     }
 
-    static ProductArgs product(const float* a, int64_t a_step, const float* b, int64_t b_step, float* out, int64_t rows,
-                               int64_t columns, int64_t terms, int64_t leaf) {
-        return {.a = a,
-                .b = b,
-                .out = out,
-                .rows = counted(rows),
-                .columns = counted(columns),
-                .a_step = counted(a_step),
-                .b_step = counted(b_step),
-                .terms = counted(terms),
-                .leaf = counted(leaf),
-                .leaves = counted(parts(terms, leaf))};
-    }
-    template <class Launch>
-    void multiply(ProductKind kind, ProductArgs& args, const Launch& launch, Workspace& workspace,
-                  const gpu::Stream& stream) {
-        if (half_) return half_->multiply(kind, args, workspace, stream.get());
-        const ProductPlan plan = plan_product(kind, args, device_);
+    void launch(const LinearProduct& of, Workspace& workspace, const gpu::Stream& stream) {
+        constexpr decltype(&launch_linear) kLaunches[] = {launch_linear, launch_linear_back, launch_linear_weights};
+        const bool tree = of.kind == ProductKind::linear_weights;
+        const int64_t leaf = tree ? of.context : kLeaf;
+        ProductArgs args = {.a = of.a,
+                            .b = of.b,
+                            .residual = of.residual,
+                            .out = of.out,
+                            .rows = counted(of.rows()),
+                            .columns = counted(of.columns()),
+                            .a_step = counted(of.a_along() ? of.terms() : of.rows()),
+                            .b_step = counted(of.b_along() ? of.terms() : of.columns()),
+                            .terms = counted(of.terms()),
+                            .leaf = counted(leaf),
+                            .leaves = counted(parts(of.terms(), leaf)),
+                            .tree = tree};
+        if (half_) return half_->multiply(of.kind, args, workspace, stream.get());
+        const ProductPlan plan = plan_product(of.kind, args, device_);
         args.waiting = workspace.of<float>(plan.waiting_floats);
-        launch(args, plan, stream.get());
+        kLaunches[static_cast<size_t>(of.kind)](args, plan, stream.get());
     }
 
     const int card_;

@@ -1,9 +1,4 @@
-// The three products of a linear operation on the GPU: which tiles, and what they need. The kernel is in product.cuh.
-//
-//   out[row][column] = sum over terms of a(row, term) * b(column, term)
-//   linear          Y = X W^T     terms are inputs: both factors lie along the terms
-//   linear_back     dX = dY W     terms are outputs: dY lies along them, W across
-//   linear_weights  dW = dY^T X   terms are tokens: both lie across
+// The products of a linear operation on the GPU: which tiles, and what they need. The kernel is in product.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,6 +6,7 @@
 #include <cstdint>
 
 #include "src/gpu/device.h"
+#include "src/step/linear.h"
 
 namespace hw4::step {
 
@@ -45,8 +41,6 @@ struct ProductPlan {
     int blocks = 0;
     size_t waiting_floats = 0;
 };
-
-enum class ProductKind { linear, linear_back, linear_weights };
 
 // Completes the args, of which the factors, sizes and leaves are there, and says what `waiting` must have.
 // Throws Error (bad_data) where there are more tiles than a launch can count.

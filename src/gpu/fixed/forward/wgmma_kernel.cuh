@@ -108,7 +108,11 @@ struct GroupWork<T, ThreeDigits> {
     };
 };
 
-// The kernels of wgmma_masked.cu, which take long to compile.
+// Kernels take long to compile. These are in wgmma_shares.cu, also for wgmma_groups:
+extern template void launch_wgmma<Apart32>(const ForwardArgs&, int64_t, cudaStream_t);
+extern template void launch_wgmma<Apart64>(const ForwardArgs&, int64_t, cudaStream_t);
+extern template void launch_wgmma<Joint128>(const ForwardArgs&, int64_t, cudaStream_t);
+// And these in wgmma_masked.cu:
 extern template void launch_wgmma<Apart32::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
 extern template void launch_wgmma<Apart64::Masked>(const ForwardArgs&, int64_t, cudaStream_t);
 extern template void launch_wgmma<Joint32::Masked>(const ForwardArgs&, int64_t, cudaStream_t);

@@ -45,6 +45,10 @@ size_t handover_bytes_of_parts(const Problem& problem, const Device& device) {
 
 } // namespace
 
+template void fixed_point::launch_wgmma<Apart32>(const ForwardArgs&, int64_t, cudaStream_t);
+template void fixed_point::launch_wgmma<Apart64>(const ForwardArgs&, int64_t, cudaStream_t);
+template void fixed_point::launch_wgmma<Joint128>(const ForwardArgs&, int64_t, cudaStream_t);
+
 Plan plan_wgmma_shares(const Problem& problem, const Device& device) {
     Plan plan;
     plan.shared_bytes = shared_bytes_for(problem.dim);
