@@ -266,10 +266,10 @@ PROGRAMS := $(HW4) $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 # generate looks for the table in its own folder.
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
-# Each of these runs its own make; two at once would compile the same files.
+# Each of these runs its own make, soak several; two at once would compile the same files.
 NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes sanitize tsan \
     fuzz test-x86 test-arm
-ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
+ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS)))$(filter soak,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
 
@@ -561,10 +561,10 @@ measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-## soak: all long tests: soak-differential, soak-kernels, soak-faults, soak-sizes
+## soak: all long tests: soak-kernels, soak-faults, soak-sizes, soak-differential
 ## soak-differential: every kernel of this machine against the references on random cases, for SOAK_SECONDS=600
 .PHONY: soak soak-differential
-soak: soak-differential soak-kernels soak-faults soak-sizes
+soak: soak-kernels soak-faults soak-sizes soak-differential
 soak-differential: $(BUILD)/differential
 	$(BUILD)/differential --seconds $(SOAK_SECONDS)
 
