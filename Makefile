@@ -266,10 +266,10 @@ PROGRAMS := $(HW4) $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 # generate looks for the table in its own folder.
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
-# Each of these runs its own make; two at once would compile the same files.
+# Each of these runs its own make, soak several; two at once would compile the same files.
 NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes sanitize tsan \
     fuzz test-x86 test-arm
-ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS))),)
+ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS)))$(filter soak,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
 
@@ -561,10 +561,10 @@ measure:
 	@[ "$(BUILD) $(BIN)" = "build ." ] || { echo "make measure: not with another BUILD or BIN" >&2; exit 2; }
 	$(PYTHON) report/measure $(MEASURE_ARGS)
 
-## soak: all long tests: soak-differential, soak-kernels, soak-faults, soak-sizes
+## soak: all long tests: soak-kernels, soak-faults, soak-sizes, soak-differential
 ## soak-differential: every kernel of this machine against the references on random cases, for SOAK_SECONDS=600
 .PHONY: soak soak-differential
-soak: soak-differential soak-kernels soak-faults soak-sizes
+soak: soak-kernels soak-faults soak-sizes soak-differential
 soak-differential: $(BUILD)/differential
 	$(BUILD)/differential --seconds $(SOAK_SECONDS)
 
@@ -652,16 +652,19 @@ tsan: | need-test
 	TSAN_OPTIONS="halt_on_error=1 report_thread_leaks=0" $(SLOW_TESTS) --bin build/tsan/bin --build build/tsan \
 	    --no-cuda --filter '$(TSAN_UNIT_TESTS)' unit_tests cli_test fault_test small_cases $(TEST_ARGS)
 
-# initcheck takes memory with marker values for initialized. Tests fill memory with them to show where it is read.
+# initcheck takes memory with marker values for initialized. Tests fill memory with them to show where it is read. More
+# than 16 processes, each with a CUDA context, may lack the GPU's memory.
 COMPUTE_SANITIZER = $(firstword $(shell command -v compute-sanitizer) $(dir $(NVCC))compute-sanitizer)
 ## gpu-check: compute-sanitizer's four tools over their GPU tests (needs a GPU)
 .PHONY: gpu-check
 gpu-check: | need-gpu
 	@$(MAKE) --no-print-directory $(JOBS) all tests
+	failed=0 jobs=$$(nproc); \
 	for tool in racecheck 'memcheck --leak-check full' synccheck initcheck; do \
 	    HW4_POISON=$$([[ $$tool = initcheck ]] && echo 0 || echo 1) HW4_TEST_SECONDS=0 tests/run --build $(BUILD) \
-	        --filter '*Sanitizer*:*PitchedMatrix*Copies*' --runner "$(COMPUTE_SANITIZER) --tool $$tool --error-exitcode 99" gpu_tests; \
-	done
+	        --filter '*Sanitizer*:*PitchedMatrix*Copies*' --jobs $$((jobs < 16 ? jobs : 16)) \
+	        --runner "$(COMPUTE_SANITIZER) --tool $$tool --error-exitcode 99" gpu_tests || failed=1; \
+	done; exit $$failed
 
 ## lint: clang-tidy and cppcheck over the host code and the tests' C++; LINT_FILES="seq.cpp hw4.cu" for some
 .PHONY: lint

@@ -6,8 +6,8 @@
     python -m hw4.neighbours --cells 8,1,256,64 --graphs --and --cells 4,16,8192,64 --passes both
     python -m hw4.neighbours --decode --contracts f32 bf16 --cells 64,32,8,8192,128 --peers cudnn fa2 paged
 
-All run in one process, on the same tensors, with samples in turns: A B B A, or A B C C B A with two peers. A ratio is a
-peer's time over ours in the same half of a turn; the table has the median of the ratios and their spread (half the
+hw4 and its peers run in one process, on the same tensors, in turns: A B B A, or A B C C B A with two peers. A ratio is
+a peer's time over ours in the same half of a turn; the table has the median of the ratios and their spread (half the
 interquartile range, in percent). Each sample records the SM clock, watts and temperature while it runs; a pair whose
 clocks differ by more than 1 % is discarded and counted. While fewer than 5 pairs are left, or the samples of one side
 drift by more than 2 %, more rounds are taken, up to 3 times as many; with a drift the oldest round is dropped.
@@ -106,6 +106,8 @@ def packed_of(contract, q, k, v, causal):
 
 def decode_of(name, contract, q, k, v):
     """A function without arguments that computes O of one query row a head."""
+    if name == "naive":
+        return forward_of(name, q, k, v, False)
     if name not in (contract, "paged"):
         return fastest_form(q, k, v)
     batches, kv_heads, keys, dim = k.shape
@@ -139,7 +141,7 @@ def fastest_form(q, k, v):
 
 
 def seconds_of(work):
-    """Roughly, of a second run."""
+    """A second run takes about this long."""
     work()
     torch.cuda.synchronize()
     start = time.perf_counter()

@@ -349,10 +349,10 @@ def beside_peers(data):
     if best:
         of_dim = {f"d{dim}": extremes({f"{pair.passes} of {pair.title}, {pair.regime}, {pair.values}": pair.ratio
                                        for pair in best if pair.cell[3] == dim}) for dim in (64, 128)}
-        tree["bf16"] = {"ahead": count_of(sum(pair.ratio > 1 for pair in best), len(best), "cells"), **of_dim}
+        tree["bf16"] = {"ahead": count_of(sum(pair.ratio > 1 for pair in best), len(best), "comparisons"), **of_dim}
     if data.has("beside_decode"):
         for name, peer in (("paged", "paged"), ("packed", "lengths")):
-            tree[name] = extremes({f"{pair.contract}, {pair.title}": pair.ratio
+            tree[name] = extremes({f"{pair.contract}, {pair.dtype}, {pair.title}": pair.ratio
                                    for pair in beside.pairs(data, "decode", "packed", peer=peer)})
         rates = {pair.cell[1]: pair.rate for pair in beside.pairs(data, "decode", passes="forward", causal=False)}
         one, four = (named(heads, rates.items(), "beside_decode.json: fair rows by heads") for heads in (1, 4))
