@@ -56,7 +56,7 @@ class Model(torch.nn.Module):
     """The transformer of hw4 train: pre-norm, RMSNorm, RoPE on neighbouring columns, SwiGLU, an untied head. `parts`:
     the functions layer and loss. Compiled alone, layer's code serves all layers, which takes seconds, not minutes."""
 
-    def __init__(self, width, hidden, layers, heads, vocabulary, context, parts):
+    def __init__(self, width, hidden, layers, heads, vocabulary, context, parts=(layer, loss)):
         super().__init__()
         self.heads, self.layer, self.loss = heads, *parts
 
@@ -66,9 +66,10 @@ class Model(torch.nn.Module):
 
         self.embedding, self.head = parameter(vocabulary, width), parameter(vocabulary, width)
         self.norm = parameter(width)
-        self.layers = torch.nn.ModuleList(torch.nn.ParameterList([
-            parameter(width), parameter(3 * width, width), parameter(width, width), parameter(width),
-            parameter(2 * hidden, width), parameter(width, hidden)]) for _ in range(layers))
+        self.layers = torch.nn.ModuleList(torch.nn.ParameterDict({
+            "attention_norm": parameter(width), "qkv": parameter(3 * width, width), "output": parameter(width, width),
+            "feed_norm": parameter(width), "gate_up": parameter(2 * hidden, width), "down": parameter(width, hidden)})
+            for _ in range(layers))
         columns = width // heads
         frequencies = 10000.0 ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
         angles = torch.arange(context, dtype=torch.float64)[:, None] * frequencies
@@ -78,7 +79,7 @@ class Model(torch.nn.Module):
     def forward(self, inputs, targets):
         x = F.embedding(inputs, self.embedding)
         for weights in self.layers:
-            x = self.layer(x, self.cosine, self.sine, self.heads, *weights)
+            x = self.layer(x, self.cosine, self.sine, self.heads, **weights)
         return self.loss(x, self.norm, self.head, targets)
 
 

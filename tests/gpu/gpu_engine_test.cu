@@ -247,7 +247,7 @@ TEST(CheckTest, TurnsErrorsIntoExitCodes) {
     } catch (const Error& error) {
         const std::string message = error.what();
         EXPECT_NE(message.find("cudaErrorIllegalAddress"), std::string::npos) << message;
-        EXPECT_NE(message.find("gpu_memory_test.cu:"), std::string::npos) << message;
+        EXPECT_NE(message.find("gpu_engine_test.cu:"), std::string::npos) << message;
     }
 }
 

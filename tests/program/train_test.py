@@ -383,7 +383,7 @@ class TorchTest(TrainTest):
         _, tensors, _ = parts_of(start)
         on = "cuda" if device == "gpu" else "cpu"
         module = pytorch.Model(*pytorch.MODELS[model], context).to(on)
-        parameters = dict(module.named_parameters())
+        parameters = {name.replace(".", "_"): parameter for name, parameter in module.named_parameters()}
         for name, (shape, values) in tensors.items():
             if name[:2] not in ("m.", "v."):
                 parameter = parameters.pop(name.removesuffix(".weight").replace(".", "_"))
