@@ -9,8 +9,8 @@
 //   Threads  8 warps, 4 down and 2 across. A thread has 8 rows and 6, 8 or 12 columns, in pieces of 4 that lie
 //            apart, so that lanes which differ in one bit read the same address.
 //   Sums     A chain is formed in one set of registers and added to its leaf in another. Leaves that wait for their
-//            turn stand in memory of the block, a stack that is never deeper than the tree. Tiles of a last turn that is
-//            not full may be computed apart: each unit is then a leaf of a tile, and add_leaves adds them.
+//            turn stand in memory of the block, a stack that is never deeper than the tree. Tiles of a last turn that
+//            is not full may be computed apart: each unit is then a leaf of a tile, and add_leaves adds them.
 //   Order    of the 8 x 12 products of a term: back and forth, so that one factor stays from one to the next. It
 //            decides which registers meet in an instruction, and no bytes.
 #pragma once
