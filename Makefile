@@ -192,11 +192,11 @@ NO_COMMANDS := src/commands/absent.cpp
 NO_KERNELS := src/gpu/absent_kernels.cu
 # Code that processes every number is fully optimised and linked first: where several objects define an inline function,
 # the linker takes the first. The other code compiles in half the time.
-HOT := $(CONTRACTS) $(wildcard src/cpu/*.cpp) $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
+HOT := $(filter-out src/contracts/list.cpp src/cpu/engine.cpp,$(CONTRACTS) $(wildcard src/cpu/*.cpp)) \
+    $(CPU_KERNELS) src/problem/domain.cpp src/problem/element.cpp \
     src/io/case_values.cpp $(patsubst %,src/ranks/%.cpp,collectives ordered_sum) \
     $(patsubst %,src/bench/%.cpp,accumulate allreduce exact_rows naive) \
     $(STEP_CPU) $(filter $(patsubst %,src/step/%.cpp,generic reference tokens weights),$(STEP))
-HOT := $(filter-out src/contracts/list.cpp src/cpu/engine.cpp,$(HOT))
 COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(CONTRACTS) $(STEP) $(RANKS) src/cpu/engine.cpp \
     $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
@@ -379,7 +379,7 @@ $(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp \
     $(filter-out $(GPU_TESTS),$(HOST_CU))))
 # Files with flags of their own cannot use them.
 $(eval $(call with_headers,hot,$(LEVEL),$(STANDARD_HEADERS),$(filter-out $(CPU_KERNELS) src/step/avx2.cpp \
-    src/step/avx512.cpp src/step/generic.cpp,$(HOT)) judge/exact_values.cpp))
+    src/step/avx512.cpp src/step/generic.cpp,$(HOT))))
 # The host's part of a file with kernels launches them and no more; the level is the host's alone.
 $(call objects,$(filter-out $(HOST_CU),$(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))): private LEVEL := -O1
 # The tests' own code would take longer to optimise than to run, except in tests that compute; the tested code is the

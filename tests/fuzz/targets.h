@@ -18,7 +18,7 @@ inline void expect(bool promise, const std::string& what) {
     if (!promise) throw Broken(what);
 }
 
-// Reads the bytes as a file, plain or gzip, as a regular file and through a pipe.
-void case_reader(const uint8_t* data, size_t size);
+// Reads the bytes as a file, plain or gzip, as a regular file and through a pipe. Returns whether they are a case.
+bool case_reader(const uint8_t* data, size_t size);
 
 } // namespace hw4::fuzz

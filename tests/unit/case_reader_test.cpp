@@ -13,8 +13,10 @@ using Header = std::vector<int32_t>;
 constexpr int32_t kMost = 2147483647;
 constexpr int32_t kHalf = 1 << 30;
 
-void read(const std::string& bytes, const std::string& what) {
-    EXPECT_NO_THROW(case_reader(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size())) << what;
+bool read(const std::string& bytes, const std::string& what) {
+    bool is_case = false;
+    EXPECT_NO_THROW(is_case = case_reader(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size())) << what;
+    return is_case;
 }
 
 // Numbers below 2 of any element type, or one byte again and again.
@@ -66,6 +68,8 @@ TEST(CaseReaderTakes, AnyCutAndAnySpoiltByte) {
     for (const std::string& good : good_files()) {
         const std::string about = bytes_of(good.data(), 16) + ", " + std::to_string(good.size()) + " bytes, ";
         for (const std::string& form : {good, gzipped(good)}) {
+            EXPECT_TRUE(read(form, about)) << about;
+            EXPECT_FALSE(read(form.substr(0, form.size() - 1), about)) << about;
             read(form + "x", about + "goes on");
             read(form + std::string(20, '\0'), about + "zeros follow");
             read(form + "\x1f", about + "a mark follows");
