@@ -1,5 +1,7 @@
 #include "src/gpu/f32/kernels.h"
 
+#include "src/gpu/kernels.h"
+
 namespace hw4::gpu {
 
 std::vector<Kernel> f32_kernels() {

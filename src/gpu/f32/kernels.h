@@ -1,11 +1,10 @@
 // The kernels of f32.
 #pragma once
 
-#include "src/gpu/kernels.h"
+#include "src/gpu/launch.h"
+#include "src/gpu/plan.h"
 
 namespace hw4::gpu {
-
-std::vector<Kernel> f32_kernels(); // rows of the table of kernels
 
 // A warp for each query row.
 Plan plan_rows(const Problem& problem, const Device& device);
