@@ -243,11 +243,11 @@ def lab5(data):
 
 
 def of_row(row):
-    found = {name: {"ms": row.seconds(name).mid * 1e3, "tflops": row.tflops(name).mid, "mib": row.mib(name=name)}
-             for name in courses.PASSES if row.status(name) == "ok"}
-    if "backward" in found:
-        found["backward_over_forward"] = found["backward"]["ms"] / found["forward"]["ms"]
-    return found
+    found = {name: {"mib": row.mib(name=name)} for name in courses.PASSES if row.status(name) == "ok"}
+    for name in found:
+        if row.seconds(name):
+            found[name] |= {"ms": row.seconds(name).mid * 1e3, "tflops": row.tflops(name).mid}
+    return {**found, "backward_over_forward": row.backward_over_forward}
 
 
 def cs336(data):
@@ -257,10 +257,11 @@ def cs336(data):
         by_size.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.who] = row
     lacked = {who: sum("oom" in (rows[who].status("forward"), rows[who].status("backward"))
                        for rows in by_size.values()) for who in ("naive", "f32")}
-    both = {size: rows for size, rows in by_size.items() if rows["naive"].status("backward") == "ok"}
     faster = {}
     for name in ("forward", "backward"):
-        sizes = [size for size, rows in both.items() if rows["naive"].seconds(name).mid < rows["f32"].seconds(name).mid]
+        both = {size: (rows["naive"].seconds(name), rows["f32"].seconds(name)) for size, rows in by_size.items()
+                if rows["naive"].seconds("backward") and rows["naive"].seconds(name) and rows["f32"].seconds(name)}
+        sizes = [size for size, (naive, f32) in both.items() if naive.mid < f32.mid]
         faster[name] = {"count": count_of(len(sizes), len(both), "sizes"),
                         "longest": max((tokens for _, tokens in sizes), default=0),
                         "at_d128": sum(dim == 128 for dim, _ in sizes)}
@@ -326,52 +327,68 @@ def same_bytes(rows):
 
 
 def of_training(data):
-    """Ratios of mean steps, and how many are losses; nothing without the files."""
-    tree = {}
-    if data.has("training"):
-        found = {(row["contract"], row["attention"], row["model"], row["seq_len"]): row["step"]["mean"]
-                 for row in training.warm(data)}
-        faster = [mean < found[("f32", "ours", *cell)] for (_, form, *cell), mean in found.items() if form == "naive"]
-        tree["naive_faster"] = count_of(sum(faster), len(faster), "contexts")
-        tree["bf16_over_f32"] = extremes({
-            cell[0]: found[("f32", "ours", *cell)] / mean for (contract, _, *cell), mean in found.items()
-            if contract == "bf16" and ("f32", "ours", *cell) in found})
+    """Ratios of mean steps, and how many are losses."""
+    found = {(row["contract"], row["attention"], row["model"], row["seq_len"]): row["step"]["mean"]
+             for row in training.warm(data)}
+    faster = [mean < found[("f32", "ours", *cell)] for (_, form, *cell), mean in found.items() if form == "naive"]
+    tree = {"naive_faster": count_of(sum(faster), len(faster), "contexts"), "bf16_over_f32": extremes({
+        cell[0]: found[("f32", "ours", *cell)] / mean for (contract, _, *cell), mean in found.items()
+        if contract == "bf16" and ("f32", "ours", *cell) in found})}
     if data.has("training_beside"):
         losses = [row["ratio"] < 1 for row in data["training_beside"]["rows"]]
         tree["pytorch_faster"] = count_of(sum(losses), len(losses), "rows")
     return tree
 
 
+DECODING = (("f32", "float32"), ("f32", "bf16"), ("bf16", "bf16"))  # contracts and caches
+
+
 def beside_peers(data):
-    """Ratios to the faster peer, and the times of hw4's pages and packed sequences over those without."""
-    tree, some = {}, beside.pairs(data, "lengths", contract="bf16")
-    best = [beside.best_peer(pairs) for pairs in beside.by_cell(some, "regime", "values").values()]
-    if best:
-        of_dim = {f"d{dim}": extremes({f"{pair.passes} of {pair.title}, {pair.regime}, {pair.values}": pair.ratio
-                                       for pair in best if pair.cell[3] == dim}) for dim in (64, 128)}
-        tree["bf16"] = {"ahead": count_of(sum(pair.ratio > 1 for pair in best), len(best), "comparisons"), **of_dim}
-    if data.has("beside_decode"):
-        for name, peer in (("paged", "paged"), ("packed", "lengths")):
-            tree[name] = extremes({f"{pair.contract}, {pair.dtype}, {pair.title}": pair.ratio
-                                   for pair in beside.pairs(data, "decode", "packed", peer=peer)})
-        rates = {pair.cell[1]: pair.rate for pair in beside.pairs(data, "decode", passes="forward", causal=False)}
-        one, four = (named(heads, rates.items(), "beside_decode.json: fair rows by heads") for heads in (1, 4))
-        tree["one_head_of_four_pct"] = 100 * one / four
-    return tree
+    """Ratios to the fastest peer, and the times of hw4's pages and packed sequences over those without."""
+    tree = {}
+    for contract in ("f32", "bf16"):
+        some = beside.by_cell(beside.pairs(data, "lengths", contract=contract), "regime", "values").values()
+        best = [pair for pair in map(beside.best_peer, some) if pair]
+        ratios = {}
+        for pair in best:
+            of_pass = ratios.setdefault(f"d{pair.cell[3]}", {}).setdefault(pair.passes, {})
+            of_pass[f"{pair.title}, {pair.regime}, {pair.values}"] = pair.ratio
+        tree[contract] = {"ahead": count_of(sum(pair.ratio > 1 for pair in best), len(best), "comparisons"),
+                          "left_out": len(some) - len(best), **{
+                              dim: {passes: extremes(values) for passes, values in of_dim.items()}
+                              for dim, of_dim in ratios.items()}}
+    for name, peer in (("paged", "paged"), ("packed", "lengths")):
+        tree[name] = extremes({f"{pair.contract}, {pair.dtype}, {pair.title}": pair.ratio
+                               for pair in beside.pairs(data, "decode", "packed", peer=peer) if pair.fair})
+    tree["decode"] = {f"{contract}_{dtype}": extremes({
+        pair.title: pair.ratio for some in beside.by_cell(beside.pairs(
+            data, "decode", passes="decode", contract=contract, dtype=dtype)).values()
+        if (pair := beside.best_peer(some))}) for contract, dtype in DECODING}
+    rates = {pair.cell[1]: pair.rate for pair in beside.sustained(data, "decode", passes="forward", causal=False)}
+    one, four = (named(heads, rates.items(), "beside_decode.json: fair rows by heads") for heads in (1, 4))
+    return {**tree, "one_head_of_four_pct": 100 * one / four}
 
 
 def published(data):
-    found = data["published"]
-    name = re.split(": ", found["source"])[-1]
-    return {"name": name, **{field: found[field] for field in ("source", "where", "gpu", "type")},
-            **{f"d{rate['dim']}_{'causal' if rate['causal'] else 'none'}_n{rate['tokens']}": {"tflops": rate["tflops"]}
+    found, ours = data["published"], courses.rates_of_bf16(data)
+    return {**{field: found[field] for field in ("where", "gpu", "type")},
+            **{f"d{rate['dim']}_{'causal' if rate['causal'] else 'none'}_n{rate['tokens']}": {
+                "tflops": rate["tflops"], "ours": ours.get((rate["dim"], rate["causal"], rate["tokens"]))}
                for rate in found["rates"]}}
+
+
+def ablation(data):
+    """The fraction of a kernel's rate without a part, by kernel and part."""
+    tree = {}
+    for cell, share in data.ablation:
+        tree.setdefault(cell["kernel"], {})[re.sub(r"\W+", "_", cell["without"])] = share
+    return tree
 
 
 FACTS = {"machine": machine, "peak": peaks, "ladder": ladder, "profile": profile, "profile_of_cases": profile_of_cases,
          "files": files, "pipeline": pipeline, "seq": sequential, "cpu": cpu, "accuracy": accuracy,
          "distributions": distributions, "half_errors": half_errors, "lab5": lab5, "cs336": cs336, "warmups": warmups,
-         "accumulate": accumulate, "collectives": collectives, "published": published, "training": of_training,
+         "accumulate": accumulate, "collectives": collectives, "published": published, "training": of_training, "ablation": ablation,
          "beside": beside_peers,
          "tensor_cycles": lambda _: {contract: 2 * products * TILE_SCORES * 64 / BYTES_PER_CYCLE
                                      for contract, products in BYTE_PRODUCTS.items()},  # a tile at d = 64

@@ -24,12 +24,7 @@ MODULES = {
     "curves": ("speedup_over_seq", "error_over_length", "lab5_length", "speed_against_error"),
     "timeline": ("warp_timeline",),
 }
-# These figures need files that may be missing.
-NEEDS = {"speed_against_error": "beside", "warp_timeline": "warp_timeline"}
-
-
-def names(data):
-    return [name for names in MODULES.values() for name in names if name not in NEEDS or data.has(NEEDS[name])]
+NAMES = [name for names in MODULES.values() for name in names]
 
 
 def module_of(name):
@@ -63,6 +58,17 @@ def of_tile_life(data):
             "registers": metric(launch, "registers")}
 
 
+def of_warp_timeline(data):
+    """Percentages of the groups' time, by the first word of the phase."""
+    document, by_group, spent = data["warp_timeline"], {}, {}
+    for group, clock, phase in zip(document["group"], document["clock"], document["phase"]):
+        by_group.setdefault(group, []).append((clock, document["phases"][phase].split()[0]))
+    for marks in map(sorted, by_group.values()):
+        for (clock, phase), (until, _) in zip(marks, marks[1:]):
+            spent[phase] = spent.get(phase, 0) + until - clock
+    return {phase: 100 * clocks / sum(spent.values()) for phase, clocks in spent.items()}
+
+
 def samples(contract):
     return lambda data: {"samples": counts(rung.seconds for rungs in data.ladders(contract).values() for rung in rungs
                                            if rung.seconds)}
@@ -76,11 +82,12 @@ HERE = {
         "samples": counts(Spread.of(case["seconds"]["hw4"]) for case in data.file_cases),
         "shortened": sum(case["measured_batches"] < case["batches"] for case in data["sequential"]["cases"])},
     "lab5_length": lambda data: {"samples": counts(row.seconds() for causal in (False, True) for rows in
-                                                   over_length(data, causal).values() for row in rows.values())},
+                                                   over_length(data, causal).values() for row in rows.values()
+                                                   if row.seconds())},
     "error_over_length": lambda data: {"count": len(data["accuracy"]["cases"]),
                                        "torch": data["accuracy"]["torch"].partition("+")[0]},
     "metrics_over_cases": lambda data: {"kernels": ", ".join(data.profiled_kernels)},
-    "roofline": of_roofline, "tile_life": of_tile_life,
+    "roofline": of_roofline, "tile_life": of_tile_life, "warp_timeline": of_warp_timeline,
 }
 
 
