@@ -37,7 +37,7 @@ def quotient(top, bottom):
 
 
 def machine(data):
-    document = data["ladder"]
+    document = data["half_ladder"]
     torch = data["half_errors"]["torch"].partition("+")[0]
     return {"gpu": document["gpu"]["at_start"][0]["name"], "cuda": document["ladder"][0]["cuda"], "torch": torch,
             "multiprocessors": round(data.device["multiprocessors"]), "processors": document["machine"]["processors"]}

@@ -82,7 +82,7 @@ def compared(name, *fields, **wanted):
                            if found[key].fair else NOT_KNOWN for key, _ in columns)))
         titles = [", ".join((beside.PEERS[pair.peer], *((pair.regime, pair.values) if several else ())))
                   for _, pair in columns]
-        heads = (*fields, "pass", "B, H, N, d", "TFLOP/s", "MHz", *titles)
+        heads = (*(field.replace("dtype", "tensors") for field in fields), "pass", "B, H, N, d", "TFLOP/s", "MHz", *titles)
         return markdown(heads, rows, "l" * (len(fields) + 2) + "r" * (len(titles) + 2))
     return table
 
@@ -167,7 +167,7 @@ def tensor_profile(data):
 
 
 def machine(data):
-    kernels, device = data["ladder"], data.device
+    kernels, device = data["half_ladder"], data.device
     start, end = (kernels["gpu"][when][0] for when in ("at_start", "at_end"))
     host = kernels["machine"]
     rows = [

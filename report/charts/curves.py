@@ -86,7 +86,7 @@ def speedup_over_seq(data):
         style.title(ax, f"d = {dim}")
         if index == 0:
             ax.set_ylabel("times as fast as seq (logarithmic)")
-        ax.set_xlabel("case, by the work it is")
+        ax.set_xlabel("case, in order of its work")
         for place, record in enumerate(records):
             gain = gains[record["name"]]
             style.whiskers(ax, place, gain, horizontal=False)
