@@ -37,10 +37,8 @@ def quotient(top, bottom):
 
 
 def machine(data):
-    document = data["half_ladder"]
-    torch = data["half_errors"]["torch"].partition("+")[0]
-    return {"gpu": document["gpu"]["at_start"][0]["name"], "cuda": document["ladder"][0]["cuda"], "torch": torch,
-            "multiprocessors": round(data.device["multiprocessors"]), "processors": document["machine"]["processors"]}
+    return {"gpu": data["half_ladder"]["gpu"]["at_start"][0]["name"],
+            "multiprocessors": round(data.device["multiprocessors"])}
 
 
 def peaks(data):
@@ -56,20 +54,20 @@ def ladder(data):
 
 
 def rungs_of(rungs, peak):
-    tree = {rung.kernel: of_rung(rung, rungs[0], before, peak) for before, rung in zip([rungs[0], *rungs], rungs)}
-    return {**tree, "count": len(rungs), "last": tree[rungs[-1].kernel]}
+    tree = {rung.kernel: of_rung(rung, before, peak) for before, rung in zip([rungs[0], *rungs], rungs)}
+    return {**tree, "last": tree[rungs[-1].kernel]}
 
 
-def of_rung(rung, first, before, peak):
+def of_rung(rung, before, peak):
     if rung.seconds is None:
         return {}
     return {"ms": rung.seconds.mid * 1e3, "tflops": rung.tflops.mid, "of_peak_pct": 100 * rung.tflops.mid / peak,
-            "over_first": rung.over(first), "speed_up": rung.over(before)}
+            "speed_up": rung.over(before)}
 
 
 # ---- Profiler counters
 
-COUNTS = ("registers", "block_threads", "grid_blocks", "instructions")  # integers, even where JSON has floats
+COUNTS = ("registers", "grid_blocks", "instructions")  # integers, even where JSON has floats
 SHARED_BYTES_PER_CYCLE = 128  # for a multiprocessor's 32 banks
 LANES, FLOP_PER_FMA = 32, 2
 TILE_SCORES = 64 * 64  # 64 query rows and a tile of keys
@@ -107,8 +105,7 @@ def of_launch(launch, device):
     found |= {key.replace("_bytes_per_second", "_gb_per_second"): None if value is None else value * 1e-9
               for key, value in metrics.items() if key.endswith("_bytes_per_second")}
     found |= {key: None if get(key) is None else round(get(key)) for key in COUNTS}
-    found |= {"ipc": get("ipc"), "shared_kib": quotient(get("shared_bytes_per_block"), 1024),
-              "wavefronts_per_load": per_load(launch),
+    found |= {"ipc": get("ipc"), "wavefronts_per_load": per_load(launch),
               "loads_per_fma": quotient(get("shared_load_instructions"), products),
               "product_share_pct": quotient(100 * products, get("instructions")),
               "instructions_per_score": quotient(get("instructions"), scores / LANES),
@@ -116,11 +113,7 @@ def of_launch(launch, device):
               "shared_pipe_pct": shared_pipe_pct(metrics, device)}
     shares = [get("sm_efficiency_pct"), get("issue_slots_busy_pct"), found["product_share_pct"]]
     found["explained_pct"] = None if None in shares else shares[0] * shares[1] * shares[2] * 1e-4
-    stalls = waiting(launch)
-    if stalls:
-        longest = max(stalls, key=stalls.get)
-        found["stall1"] = {"name": longest.replace("_", " "), "warps": stalls[longest]}
-    return found
+    return {**found, "stall1": {"warps": max(waiting(launch).values(), default=None)}}
 
 
 def profile(data):
@@ -146,11 +139,10 @@ def files(data):
     tree = {record["name"]: {**{name.replace(" ", "_"): {"ms": Spread.of(samples).mid * 1e3}
                                 for name, samples in record["seconds"].items()},
                              "chunk_batches": record["stages"]["chunk_batches"]} for record in data.file_cases}
-    totals = {name: sum(Spread.of(record["seconds"][name]).mid for record in data.file_cases)
-              for name in ("plain", "hw4")}
+    hw4, plain = (sum(Spread.of(record["seconds"][name]).mid for record in data.file_cases)
+                  for name in ("hw4", "plain"))
     memory = data["files"]["memory"]
-    return {**tree, "count": len(data.file_cases), "total": {"hw4_seconds": totals["hw4"],
-                                                             "of_plain": totals["hw4"] / totals["plain"]},
+    return {**tree, "count": len(data.file_cases), "total": {"of_plain": hw4 / plain},
             "memory": {"case": memory["case"], "beyond_mb": memory["beyond_bytes"] * 1e-6}}
 
 
@@ -160,7 +152,7 @@ def pipeline(data):
     for streams in (4, 1):
         trace = data.trace(streams)
         context = trace.last("context") or 0.0
-        tree[f"streams{streams}"] = {"after_context_ms": trace.end - context, "kernel_ms": trace.busy("kernel"),
+        tree[f"streams{streams}"] = {"after_context_ms": trace.end - context,
                                      "share": {f"{who}s_pct": 100 * trace.share(who, context)
                                                for who in ("reader", "writer", "stream")}}
     return tree
@@ -207,7 +199,7 @@ def distributions(data):
     return tree
 
 
-FORMATS = {"bf16": "flash2 bf16", "fp16": "flash2 fp16", "tf32": "naive tf32"}  # rows with the formats' errors
+FORMATS = {"bf16": "flash2 bf16", "fp16": "flash2 fp16"}  # rows with the formats' errors
 
 
 def half_errors(data):
@@ -220,11 +212,9 @@ def half_errors(data):
         for form, who in FORMATS.items():
             of_kind = ratios.setdefault(case["distribution"], {}).setdefault(form, {})
             of_kind[name] = largest[who] / largest["hw4_fixed16"]
-        for form in ("bf16", "fp16"):
-            own.setdefault(form, {})[f"{case['distribution']}, {name}"] = \
-                largest[error_name(form)] / largest[f"flash2 {form}"]
+            own.setdefault(form, {})[f"{case['distribution']}, {name}"] = largest[error_name(form)] / largest[who]
     every = {form: [value for of in ratios.values() for value in of[form].values()] for form in FORMATS}
-    return {"count": len(cases), "own": {form: extremes(values) for form, values in own.items()},
+    return {"own": {form: extremes(values) for form, values in own.items()},
             "not_above": {form: count_of(sum(value >= 1 for value in values), len(values), "cases")
                           for form, values in every.items()},
             **{kind: {form: extremes(values) for form, values in of.items()} for kind, of in ratios.items()}}
@@ -388,8 +378,8 @@ def ablation(data):
 FACTS = {"machine": machine, "peak": peaks, "ladder": ladder, "profile": profile, "profile_of_cases": profile_of_cases,
          "files": files, "pipeline": pipeline, "seq": sequential, "cpu": cpu, "accuracy": accuracy,
          "distributions": distributions, "half_errors": half_errors, "lab5": lab5, "cs336": cs336, "warmups": warmups,
-         "accumulate": accumulate, "collectives": collectives, "published": published, "training": of_training, "ablation": ablation,
-         "beside": beside_peers,
+         "accumulate": accumulate, "collectives": collectives, "published": published, "training": of_training,
+         "ablation": ablation, "beside": beside_peers,
          "tensor_cycles": lambda _: {contract: 2 * products * TILE_SCORES * 64 / BYTES_PER_CYCLE
                                      for contract, products in BYTE_PRODUCTS.items()},  # a tile at d = 64
          "code": lambda _: sources.constants()}

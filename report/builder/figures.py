@@ -47,8 +47,8 @@ def of_roofline(data):
     corner, corner_of_fixed = flop / memory, data.peak("fixed") * 1e12 / memory
     found = module_of("roofline").points(data)
     right = sum(dram > (corner_of_fixed if kernel in data.launches("fixed") else corner) for kernel, *_, dram in found)
-    busiest, share, l2_peak = module_of("roofline").l2_roof(data)
-    return {"busiest": busiest, "share": share, "l2_peak": l2_peak, "right": count_of(right, len(found), "kernels")}
+    busiest, share, _ = module_of("roofline").l2_roof(data)
+    return {"busiest": busiest, "share": share, "right": count_of(right, len(found), "kernels")}
 
 
 def of_tile_life(data):
@@ -86,7 +86,6 @@ HERE = {
                                                    if row.seconds())},
     "error_over_length": lambda data: {"count": len(data["accuracy"]["cases"]),
                                        "torch": data["accuracy"]["torch"].partition("+")[0]},
-    "metrics_over_cases": lambda data: {"kernels": ", ".join(data.profiled_kernels)},
     "roofline": of_roofline, "tile_life": of_tile_life, "warp_timeline": of_warp_timeline,
 }
 

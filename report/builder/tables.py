@@ -82,8 +82,8 @@ def compared(name, *fields, **wanted):
                            if found[key].fair else NOT_KNOWN for key, _ in columns)))
         titles = [", ".join((beside.PEERS[pair.peer], *((pair.regime, pair.values) if several else ())))
                   for _, pair in columns]
-        heads = (*(field.replace("dtype", "tensors") for field in fields), "pass", "B, H, N, d", "TFLOP/s", "MHz", *titles)
-        return markdown(heads, rows, "l" * (len(fields) + 2) + "r" * (len(titles) + 2))
+        heads = (*(field.replace("dtype", "tensors") for field in fields), "pass", "B, H, N, d", "TFLOP/s", "MHz")
+        return markdown((*heads, *titles), rows, "l" * (len(fields) + 2) + "r" * (len(titles) + 2))
     return table
 
 
