@@ -38,7 +38,7 @@ class EachGpuKernel : public KernelTest {};
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
     for (const auto& [problem, kind] : corner_cases()) expect_reference_bytes(problem, kind, 11);
-    std::map<int64_t, size_t> turns; // of each dim, which begin with one pair of kinds or the other
+    std::map<int64_t, size_t> turns; // of each dim, which begin with different kinds
     for (const Problem& problem : corner_problems())
         for (const CaseKind kind : some_of_four(problem.dim / 32 + turns[problem.dim]++))
             expect_statistics_too(problem, kind, 11);
@@ -48,11 +48,14 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOnMixedRows) {
     for (const AttentionCase& test : mixed_rows_cases(contract())) expect_statistics_too(test);
 }
 
+// Without HW4_SOAK the small ones, and from there on those near a multiple of 16 and some even ones.
 TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
-    for (int64_t dim = 1; dim <= 256; ++dim)
+    for (int64_t dim = 1; dim <= 256; ++dim) {
+        if (!soaks() && dim > 66 && dim % 16 != 15 && dim % 16 > 2 && dim % 16 != 4 && dim % 16 != 8) continue;
         for (const int64_t n : {40, 70}) // in turns: each for odd dims, and for multiples of 2, 4, 8, 16 and 32
             if (soaks() || (n == 40) == (dim / 3 % 2 == 0))
                 expect_reference_bytes({1, n, dim}, CaseKind::uniform, static_cast<uint64_t>(dim));
+    }
 }
 
 TEST_P(EachGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }
@@ -81,7 +84,7 @@ std::vector<Problem> problems() {
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOfHeads) {
     size_t turn = 0;
     for (const Problem& problem : problems()) {
-        const size_t of_dim = turn / 6; // six problems of each: the next dim begins with the other pair
+        const size_t of_dim = turn / 6; // six problems of each: the next dim begins three kinds later
         for (const CaseKind kind : some_of_four(turn++ + of_dim)) expect_statistics_too(problem, kind);
     }
 }
