@@ -1,9 +1,6 @@
 """A trace of hw4 (--trace FILE): its tracks in drawing order, and the spans of each."""
 from __future__ import annotations
 
-# The stages in the order of a run.
-STAGES = ("driver", "context", "pin", "allocate", "load", "prepare", "read", "check", "copy_in", "kernel", "copy_out",
-          "write", "release")
 GPU = 2  # the process of the GPU's streams in the trace
 
 
@@ -25,18 +22,6 @@ class Trace:
     def _group(name):
         """Readers, then the thread that feeds the engine, then writers; a GPU's streams keep their order."""
         return {"reader": 0, "main": 1, "writer": 2}.get(name.partition(" ")[0], 3)
-
-    def stages(self):
-        seen = {stage for _, stage, *_ in self.spans}
-        return [stage for stage in STAGES if stage in seen] + sorted(seen - set(STAGES))
-
-    def busy(self, *stages):
-        """Milliseconds in which any of the stages was active, on any track."""
-        total = reached = 0.0
-        for start, to in sorted((start, to) for _, name, start, to in self.spans if name in stages):
-            total += max(0.0, to - max(start, reached))
-            reached = max(reached, to)
-        return total
 
     def share(self, who, since):
         """The fraction of the time from then to the end in which the tracks of this name ('reader', ...) were busy."""

@@ -1,4 +1,4 @@
-"""hw4 beside PyTorch's attention, as measured by `python -m hw4.neighbours`: only fair rows."""
+"""hw4 beside PyTorch's attention, as measured by `python -m hw4.neighbours`."""
 from __future__ import annotations
 
 from statistics import median
@@ -16,7 +16,7 @@ FILES = ("beside", "beside_cudnn", "beside_decode")
 
 class Pair(SimpleNamespace):
     """A contract beside one peer, with the FIELDS of its row, peer, cell, ratio (the median speed-up of neighbouring
-    samples), spread_percent; median seconds, mhz and watts; rate and peer_rate in TFLOP/s, or GB/s."""
+    samples), spread_percent; median seconds and mhz; rate in TFLOP/s, or GB/s; fair."""
 
     @property
     def title(self):
@@ -29,30 +29,32 @@ def fair(found, *sides):
 
 
 def pairs(data, *sections, **wanted) -> list[Pair]:
-    """The fair pairs of these sections, or of all, with these fields."""
+    """The pairs of these sections, or of all, with these fields."""
     found = []
-    for row in (row for file in FILES if data.has(file) for row in data[file]["rows"]):
+    for row in (row for file in FILES for row in data[file]["rows"]):
         for peer, result in row["peers"].items():
             sides = [row["series"].get(name) for name in (row["contract"], peer)]
-            if (sections and row["section"] not in sections) or None in sides or not fair(result, *sides):
+            if (sections and row["section"] not in sections) or None in sides:
                 continue
             seconds, others = (median(side["seconds"]) for side in sides)
             found.append(Pair(
                 **{name: row[name] for name in FIELDS},
-                peer=peer, cell=tuple(row["cell"]), ratio=result["ratio"], spread_percent=result["spread_percent"],
-                seconds=seconds, rate=row["amount"] / seconds, peer_rate=row["amount"] / others,
-                watts=median(sides[0]["watts"]), mhz=median(sides[0]["mhz"])))
+                peer=peer, cell=tuple(row["cell"]), ratio=result["ratio"] or others / seconds,
+                spread_percent=result["spread_percent"], seconds=seconds, rate=row["amount"] / seconds,
+                mhz=median(sides[0]["mhz"]), fair=fair(result, *sides)))
     return [pair for pair in found if all(getattr(pair, name) == value for name, value in wanted.items())]
 
 
 def best_peer(some) -> Pair | None:
-    """The pair with the fastest peer."""
-    return min((pair for pair in some if pair.peer not in OWN), key=lambda pair: pair.ratio, default=None)
+    """The pair with the fastest peer; none where that pair is not fair."""
+    best = min((pair for pair in some if pair.peer not in OWN), key=lambda pair: pair.ratio, default=None)
+    return best if best and best.fair else None
 
 
-def sustained(data, **wanted) -> list[Pair]:
-    """The pairs of the results: normal values, back to back."""
-    return pairs(data, "results", "lengths", regime="sustained", values="normal", **wanted)
+def sustained(data, *sections, **wanted) -> list[Pair]:
+    """The fair pairs beside peers, with normal values, back to back."""
+    found = pairs(data, *sections, regime="sustained", values="normal", **wanted)
+    return [pair for pair in found if pair.fair and pair.peer not in OWN]
 
 
 def by_cell(some, *fields) -> dict[tuple, list[Pair]]:

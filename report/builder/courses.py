@@ -26,13 +26,17 @@ class Row:
         return self.passes[name]["status"]
 
     def seconds(self, name="forward") -> Spread | None:
-        return Spread.of(self.passes[name]["samples"]) if self.status(name) == "ok" else None
+        """None also where the samples drift."""
+        there = self.status(name) == "ok" and not drifts(self.passes[name]["samples"])
+        return Spread.of(self.passes[name]["samples"]) if there else None
 
     def tflops(self, name="forward") -> Spread | None:
-        return self.seconds(name).under(self.passes[name]["flop"] * 1e-12) if self.status(name) == "ok" else None
+        return self.seconds(name).under(self.passes[name]["flop"] * 1e-12) if self.seconds(name) else None
 
-    def drifts(self, name="forward") -> bool:
-        return drifts(self.passes[name]["samples"])
+    @property
+    def backward_over_forward(self) -> float | None:
+        both = self.seconds("backward"), self.seconds()
+        return None if None in both else both[0].mid / both[1].mid
 
     def mib(self, what="peak_bytes", name="forward") -> float | None:
         return self.passes[name].get(what, 0) / MIB if self.status(name) == "ok" else None
@@ -59,6 +63,13 @@ def over_length(data, causal) -> dict[str, dict[int, Row]]:
         if row.cell["batch_size"] * row.cell["seq_len"] == TOKENS:
             found.setdefault(row.who, {})[row.cell["seq_len"]] = row
     return {who: dict(sorted(rows.items())) for who, rows in found.items()}
+
+
+def rates_of_bf16(data) -> dict[tuple[int, bool, int], float]:
+    """Forward's TFLOP/s of 2048 columns of all heads, by d, mask and length."""
+    rows = [(64, row) for causal in (False, True) for row in over_length(data, causal)["bf16"].values()]
+    rows += [(128, row) for row in sweep(data, "half_lengths")]
+    return {(dim, row.cell["causal"], row.cell["seq_len"]): row.tflops().mid for dim, row in rows if row.tflops()}
 
 
 # ---- Memory, allocation after allocation

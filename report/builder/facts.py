@@ -37,10 +37,8 @@ def quotient(top, bottom):
 
 
 def machine(data):
-    document = data["ladder"]
-    torch = data["half_errors"]["torch"].partition("+")[0]
-    return {"gpu": document["gpu"]["at_start"][0]["name"], "cuda": document["ladder"][0]["cuda"], "torch": torch,
-            "multiprocessors": round(data.device["multiprocessors"]), "processors": document["machine"]["processors"]}
+    return {"gpu": data["half_ladder"]["gpu"]["at_start"][0]["name"],
+            "multiprocessors": round(data.device["multiprocessors"])}
 
 
 def peaks(data):
@@ -56,20 +54,20 @@ def ladder(data):
 
 
 def rungs_of(rungs, peak):
-    tree = {rung.kernel: of_rung(rung, rungs[0], before, peak) for before, rung in zip([rungs[0], *rungs], rungs)}
-    return {**tree, "count": len(rungs), "last": tree[rungs[-1].kernel]}
+    tree = {rung.kernel: of_rung(rung, before, peak) for before, rung in zip([rungs[0], *rungs], rungs)}
+    return {**tree, "last": tree[rungs[-1].kernel]}
 
 
-def of_rung(rung, first, before, peak):
+def of_rung(rung, before, peak):
     if rung.seconds is None:
         return {}
     return {"ms": rung.seconds.mid * 1e3, "tflops": rung.tflops.mid, "of_peak_pct": 100 * rung.tflops.mid / peak,
-            "over_first": rung.over(first), "speed_up": rung.over(before)}
+            "speed_up": rung.over(before)}
 
 
 # ---- Profiler counters
 
-COUNTS = ("registers", "block_threads", "grid_blocks", "instructions")  # integers, even where JSON has floats
+COUNTS = ("registers", "grid_blocks", "instructions")  # integers, even where JSON has floats
 SHARED_BYTES_PER_CYCLE = 128  # for a multiprocessor's 32 banks
 LANES, FLOP_PER_FMA = 32, 2
 TILE_SCORES = 64 * 64  # 64 query rows and a tile of keys
@@ -107,8 +105,7 @@ def of_launch(launch, device):
     found |= {key.replace("_bytes_per_second", "_gb_per_second"): None if value is None else value * 1e-9
               for key, value in metrics.items() if key.endswith("_bytes_per_second")}
     found |= {key: None if get(key) is None else round(get(key)) for key in COUNTS}
-    found |= {"ipc": get("ipc"), "shared_kib": quotient(get("shared_bytes_per_block"), 1024),
-              "wavefronts_per_load": per_load(launch),
+    found |= {"ipc": get("ipc"), "wavefronts_per_load": per_load(launch),
               "loads_per_fma": quotient(get("shared_load_instructions"), products),
               "product_share_pct": quotient(100 * products, get("instructions")),
               "instructions_per_score": quotient(get("instructions"), scores / LANES),
@@ -116,11 +113,7 @@ def of_launch(launch, device):
               "shared_pipe_pct": shared_pipe_pct(metrics, device)}
     shares = [get("sm_efficiency_pct"), get("issue_slots_busy_pct"), found["product_share_pct"]]
     found["explained_pct"] = None if None in shares else shares[0] * shares[1] * shares[2] * 1e-4
-    stalls = waiting(launch)
-    if stalls:
-        longest = max(stalls, key=stalls.get)
-        found["stall1"] = {"name": longest.replace("_", " "), "warps": stalls[longest]}
-    return found
+    return {**found, "stall1": {"warps": max(waiting(launch).values(), default=None)}}
 
 
 def profile(data):
@@ -146,11 +139,10 @@ def files(data):
     tree = {record["name"]: {**{name.replace(" ", "_"): {"ms": Spread.of(samples).mid * 1e3}
                                 for name, samples in record["seconds"].items()},
                              "chunk_batches": record["stages"]["chunk_batches"]} for record in data.file_cases}
-    totals = {name: sum(Spread.of(record["seconds"][name]).mid for record in data.file_cases)
-              for name in ("plain", "hw4")}
+    hw4, plain = (sum(Spread.of(record["seconds"][name]).mid for record in data.file_cases)
+                  for name in ("hw4", "plain"))
     memory = data["files"]["memory"]
-    return {**tree, "count": len(data.file_cases), "total": {"hw4_seconds": totals["hw4"],
-                                                             "of_plain": totals["hw4"] / totals["plain"]},
+    return {**tree, "count": len(data.file_cases), "total": {"of_plain": hw4 / plain},
             "memory": {"case": memory["case"], "beyond_mb": memory["beyond_bytes"] * 1e-6}}
 
 
@@ -160,7 +152,7 @@ def pipeline(data):
     for streams in (4, 1):
         trace = data.trace(streams)
         context = trace.last("context") or 0.0
-        tree[f"streams{streams}"] = {"after_context_ms": trace.end - context, "kernel_ms": trace.busy("kernel"),
+        tree[f"streams{streams}"] = {"after_context_ms": trace.end - context,
                                      "share": {f"{who}s_pct": 100 * trace.share(who, context)
                                                for who in ("reader", "writer", "stream")}}
     return tree
@@ -207,7 +199,7 @@ def distributions(data):
     return tree
 
 
-FORMATS = {"bf16": "flash2 bf16", "fp16": "flash2 fp16", "tf32": "naive tf32"}  # rows with the formats' errors
+FORMATS = {"bf16": "flash2 bf16", "fp16": "flash2 fp16"}  # rows with the formats' errors
 
 
 def half_errors(data):
@@ -220,11 +212,9 @@ def half_errors(data):
         for form, who in FORMATS.items():
             of_kind = ratios.setdefault(case["distribution"], {}).setdefault(form, {})
             of_kind[name] = largest[who] / largest["hw4_fixed16"]
-        for form in ("bf16", "fp16"):
-            own.setdefault(form, {})[f"{case['distribution']}, {name}"] = \
-                largest[error_name(form)] / largest[f"flash2 {form}"]
+            own.setdefault(form, {})[f"{case['distribution']}, {name}"] = largest[error_name(form)] / largest[who]
     every = {form: [value for of in ratios.values() for value in of[form].values()] for form in FORMATS}
-    return {"count": len(cases), "own": {form: extremes(values) for form, values in own.items()},
+    return {"own": {form: extremes(values) for form, values in own.items()},
             "not_above": {form: count_of(sum(value >= 1 for value in values), len(values), "cases")
                           for form, values in every.items()},
             **{kind: {form: extremes(values) for form, values in of.items()} for kind, of in ratios.items()}}
@@ -243,11 +233,11 @@ def lab5(data):
 
 
 def of_row(row):
-    found = {name: {"ms": row.seconds(name).mid * 1e3, "tflops": row.tflops(name).mid, "mib": row.mib(name=name)}
-             for name in courses.PASSES if row.status(name) == "ok"}
-    if "backward" in found:
-        found["backward_over_forward"] = found["backward"]["ms"] / found["forward"]["ms"]
-    return found
+    found = {name: {"mib": row.mib(name=name)} for name in courses.PASSES if row.status(name) == "ok"}
+    for name in found:
+        if row.seconds(name):
+            found[name] |= {"ms": row.seconds(name).mid * 1e3, "tflops": row.tflops(name).mid}
+    return {**found, "backward_over_forward": row.backward_over_forward}
 
 
 def cs336(data):
@@ -257,10 +247,11 @@ def cs336(data):
         by_size.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.who] = row
     lacked = {who: sum("oom" in (rows[who].status("forward"), rows[who].status("backward"))
                        for rows in by_size.values()) for who in ("naive", "f32")}
-    both = {size: rows for size, rows in by_size.items() if rows["naive"].status("backward") == "ok"}
     faster = {}
     for name in ("forward", "backward"):
-        sizes = [size for size, rows in both.items() if rows["naive"].seconds(name).mid < rows["f32"].seconds(name).mid]
+        both = {size: (rows["naive"].seconds(name), rows["f32"].seconds(name)) for size, rows in by_size.items()
+                if rows["naive"].seconds("backward") and rows["naive"].seconds(name) and rows["f32"].seconds(name)}
+        sizes = [size for size, (naive, f32) in both.items() if naive.mid < f32.mid]
         faster[name] = {"count": count_of(len(sizes), len(both), "sizes"),
                         "longest": max((tokens for _, tokens in sizes), default=0),
                         "at_d128": sum(dim == 128 for dim, _ in sizes)}
@@ -326,53 +317,69 @@ def same_bytes(rows):
 
 
 def of_training(data):
-    """Ratios of mean steps, and how many are losses; nothing without the files."""
-    tree = {}
-    if data.has("training"):
-        found = {(row["contract"], row["attention"], row["model"], row["seq_len"]): row["step"]["mean"]
-                 for row in training.warm(data)}
-        faster = [mean < found[("f32", "ours", *cell)] for (_, form, *cell), mean in found.items() if form == "naive"]
-        tree["naive_faster"] = count_of(sum(faster), len(faster), "contexts")
-        tree["bf16_over_f32"] = extremes({
-            cell[0]: found[("f32", "ours", *cell)] / mean for (contract, _, *cell), mean in found.items()
-            if contract == "bf16" and ("f32", "ours", *cell) in found})
+    """Ratios of mean steps, and how many are losses."""
+    found = {(row["contract"], row["attention"], row["model"], row["seq_len"]): row["step"]["mean"]
+             for row in training.warm(data)}
+    faster = [mean < found[("f32", "ours", *cell)] for (_, form, *cell), mean in found.items() if form == "naive"]
+    tree = {"naive_faster": count_of(sum(faster), len(faster), "contexts"), "bf16_over_f32": extremes({
+        cell[0]: found[("f32", "ours", *cell)] / mean for (contract, _, *cell), mean in found.items()
+        if contract == "bf16" and ("f32", "ours", *cell) in found})}
     if data.has("training_beside"):
         losses = [row["ratio"] < 1 for row in data["training_beside"]["rows"]]
         tree["pytorch_faster"] = count_of(sum(losses), len(losses), "rows")
     return tree
 
 
+DECODING = (("f32", "float32"), ("f32", "bf16"), ("bf16", "bf16"))  # contracts and caches
+
+
 def beside_peers(data):
-    """Ratios to the faster peer, and the times of hw4's pages and packed sequences over those without."""
-    tree, some = {}, beside.pairs(data, "lengths", contract="bf16")
-    best = [beside.best_peer(pairs) for pairs in beside.by_cell(some, "regime", "values").values()]
-    if best:
-        of_dim = {f"d{dim}": extremes({f"{pair.passes} of {pair.title}, {pair.regime}, {pair.values}": pair.ratio
-                                       for pair in best if pair.cell[3] == dim}) for dim in (64, 128)}
-        tree["bf16"] = {"ahead": count_of(sum(pair.ratio > 1 for pair in best), len(best), "comparisons"), **of_dim}
-    if data.has("beside_decode"):
-        for name, peer in (("paged", "paged"), ("packed", "lengths")):
-            tree[name] = extremes({f"{pair.contract}, {pair.dtype}, {pair.title}": pair.ratio
-                                   for pair in beside.pairs(data, "decode", "packed", peer=peer)})
-        rates = {pair.cell[1]: pair.rate for pair in beside.pairs(data, "decode", passes="forward", causal=False)}
-        one, four = (named(heads, rates.items(), "beside_decode.json: fair rows by heads") for heads in (1, 4))
-        tree["one_head_of_four_pct"] = 100 * one / four
-    return tree
+    """Ratios to the fastest peer, and the times of hw4's pages and packed sequences over those without."""
+    tree = {}
+    for contract in ("f32", "bf16"):
+        some = beside.by_cell(beside.pairs(data, "lengths", contract=contract), "regime", "values").values()
+        best = [pair for pair in map(beside.best_peer, some) if pair]
+        ratios = {}
+        for pair in best:
+            of_pass = ratios.setdefault(f"d{pair.cell[3]}", {}).setdefault(pair.passes, {})
+            of_pass[f"{pair.title}, {pair.regime}, {pair.values}"] = pair.ratio
+        tree[contract] = {"ahead": count_of(sum(pair.ratio > 1 for pair in best), len(best), "comparisons"),
+                          "left_out": len(some) - len(best), **{
+                              dim: {passes: extremes(values) for passes, values in of_dim.items()}
+                              for dim, of_dim in ratios.items()}}
+    for name, peer in (("paged", "paged"), ("packed", "lengths")):
+        tree[name] = extremes({f"{pair.contract}, {pair.dtype}, {pair.title}": pair.ratio
+                               for pair in beside.pairs(data, "decode", "packed", peer=peer) if pair.fair})
+    tree["decode"] = {f"{contract}_{dtype}": extremes({
+        pair.title: pair.ratio for some in beside.by_cell(beside.pairs(
+            data, "decode", passes="decode", contract=contract, dtype=dtype)).values()
+        if (pair := beside.best_peer(some))}) for contract, dtype in DECODING}
+    rates = {pair.cell[1]: pair.rate for pair in beside.sustained(data, "decode", passes="forward", causal=False)}
+    one, four = (named(heads, rates.items(), "beside_decode.json: fair rows by heads") for heads in (1, 4))
+    return {**tree, "one_head_of_four_pct": 100 * one / four}
 
 
 def published(data):
-    found = data["published"]
-    name = re.split(": ", found["source"])[-1]
-    return {"name": name, **{field: found[field] for field in ("source", "where", "gpu", "type")},
-            **{f"d{rate['dim']}_{'causal' if rate['causal'] else 'none'}_n{rate['tokens']}": {"tflops": rate["tflops"]}
+    found, ours = data["published"], courses.rates_of_bf16(data)
+    return {**{field: found[field] for field in ("where", "gpu", "type")},
+            **{f"d{rate['dim']}_{'causal' if rate['causal'] else 'none'}_n{rate['tokens']}": {
+                "tflops": rate["tflops"], "ours": ours.get((rate["dim"], rate["causal"], rate["tokens"]))}
                for rate in found["rates"]}}
+
+
+def ablation(data):
+    """The fraction of a kernel's rate without a part, by kernel and part."""
+    tree = {}
+    for cell, share in data.ablation:
+        tree.setdefault(cell["kernel"], {})[re.sub(r"\W+", "_", cell["without"])] = share
+    return tree
 
 
 FACTS = {"machine": machine, "peak": peaks, "ladder": ladder, "profile": profile, "profile_of_cases": profile_of_cases,
          "files": files, "pipeline": pipeline, "seq": sequential, "cpu": cpu, "accuracy": accuracy,
          "distributions": distributions, "half_errors": half_errors, "lab5": lab5, "cs336": cs336, "warmups": warmups,
          "accumulate": accumulate, "collectives": collectives, "published": published, "training": of_training,
-         "beside": beside_peers,
+         "ablation": ablation, "beside": beside_peers,
          "tensor_cycles": lambda _: {contract: 2 * products * TILE_SCORES * 64 / BYTES_PER_CYCLE
                                      for contract, products in BYTE_PRODUCTS.items()},  # a tile at d = 64
          "code": lambda _: sources.constants()}

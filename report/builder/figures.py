@@ -24,12 +24,7 @@ MODULES = {
     "curves": ("speedup_over_seq", "error_over_length", "lab5_length", "speed_against_error"),
     "timeline": ("warp_timeline",),
 }
-# These figures need files that may be missing.
-NEEDS = {"speed_against_error": "beside", "warp_timeline": "warp_timeline"}
-
-
-def names(data):
-    return [name for names in MODULES.values() for name in names if name not in NEEDS or data.has(NEEDS[name])]
+NAMES = [name for names in MODULES.values() for name in names]
 
 
 def module_of(name):
@@ -52,8 +47,8 @@ def of_roofline(data):
     corner, corner_of_fixed = flop / memory, data.peak("fixed") * 1e12 / memory
     found = module_of("roofline").points(data)
     right = sum(dram > (corner_of_fixed if kernel in data.launches("fixed") else corner) for kernel, *_, dram in found)
-    busiest, share, l2_peak = module_of("roofline").l2_roof(data)
-    return {"busiest": busiest, "share": share, "l2_peak": l2_peak, "right": count_of(right, len(found), "kernels")}
+    busiest, share, _ = module_of("roofline").l2_roof(data)
+    return {"busiest": busiest, "share": share, "right": count_of(right, len(found), "kernels")}
 
 
 def of_tile_life(data):
@@ -61,6 +56,17 @@ def of_tile_life(data):
     launch = data.launch("f32", top)
     return {"kernel": top, "kib": metric(launch, "shared_bytes_per_block") / 1024,
             "registers": metric(launch, "registers")}
+
+
+def of_warp_timeline(data):
+    """Percentages of the groups' time, by the first word of the phase."""
+    document, by_group, spent = data["warp_timeline"], {}, {}
+    for group, clock, phase in zip(document["group"], document["clock"], document["phase"]):
+        by_group.setdefault(group, []).append((clock, document["phases"][phase].split()[0]))
+    for marks in map(sorted, by_group.values()):
+        for (clock, phase), (until, _) in zip(marks, marks[1:]):
+            spent[phase] = spent.get(phase, 0) + until - clock
+    return {phase: 100 * clocks / sum(spent.values()) for phase, clocks in spent.items()}
 
 
 def samples(contract):
@@ -76,11 +82,11 @@ HERE = {
         "samples": counts(Spread.of(case["seconds"]["hw4"]) for case in data.file_cases),
         "shortened": sum(case["measured_batches"] < case["batches"] for case in data["sequential"]["cases"])},
     "lab5_length": lambda data: {"samples": counts(row.seconds() for causal in (False, True) for rows in
-                                                   over_length(data, causal).values() for row in rows.values())},
+                                                   over_length(data, causal).values() for row in rows.values()
+                                                   if row.seconds())},
     "error_over_length": lambda data: {"count": len(data["accuracy"]["cases"]),
                                        "torch": data["accuracy"]["torch"].partition("+")[0]},
-    "metrics_over_cases": lambda data: {"kernels": ", ".join(data.profiled_kernels)},
-    "roofline": of_roofline, "tile_life": of_tile_life,
+    "roofline": of_roofline, "tile_life": of_tile_life, "warp_timeline": of_warp_timeline,
 }
 
 

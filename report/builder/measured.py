@@ -4,11 +4,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from statistics import median
 
 from run_trace import Trace
 
 from . import schema
 from .errors import Failed, shown
+from .sources import EXCERPTS
 from .spread import Spread, drifts
 
 # NVIDIA's peaks of an H200's tensor cores without sparsity, operations per second: for bytes, for 16-bit numbers.
@@ -90,9 +92,12 @@ class Measured:
     # ---- Ladders and their profiles
 
     def ladders(self, contract) -> dict[str, list[Rung]]:
-        """Rungs by the shape's name; `backward` is f32's."""
+        """Rungs by the shape's name; `backward` is f32's. A kernel without an excerpt is none: split_bf16 is for few
+        query rows."""
         found = {}
         for line in self[LADDERS[contract]]["ladder"]:
+            if line["kernel"] not in EXCERPTS:
+                continue
             seconds = None if drifts(line["seconds"]) else Spread.of(line["seconds"])
             work = flop(*shape_of(line)) * (2.5 if contract == "backward" else 1)
             found.setdefault(shape_name(shape_of(line)), []).append(Rung(line["kernel"], seconds, work))
@@ -108,6 +113,14 @@ class Measured:
 
     def launch(self, contract, kernel, shape="t28") -> dict:
         return named(kernel, self.launches(contract, shape).items(), f"{PROFILES[contract]}.json: launches: {shape}")
+
+    @property
+    def ablation(self) -> list[tuple[dict, float | None]]:
+        """The cells, each with its fraction of the whole kernel's rate; None where the samples drift."""
+        cells = self["ablation"]["cells"]
+        whole = {cell["kernel"]: median(cell["seconds"]) for cell in cells if cell["without"] == "nothing"}
+        return [(cell, None if drifts(cell["seconds"]) else whole[cell["kernel"]] / median(cell["seconds"]))
+                for cell in cells]
 
     @property
     def device(self):

@@ -27,21 +27,18 @@ class Spread:
     low: float  # p20
     mid: float  # median
     high: float  # p80
-    best: float  # the smallest
     count: int
 
     @staticmethod
     def of(samples: list[float]) -> Spread:
-        return Spread(*(percentile(samples, share) for share in (0.2, 0.5, 0.8)), min(samples), len(samples))
+        return Spread(*(percentile(samples, share) for share in (0.2, 0.5, 0.8)), len(samples))
 
     def times(self, factor: float) -> Spread:
-        return dataclasses.replace(self, low=self.low * factor, mid=self.mid * factor, high=self.high * factor,
-                                   best=self.best * factor)
+        return Spread(self.low * factor, self.mid * factor, self.high * factor, self.count)
 
     def under(self, numerator: float) -> Spread:
-        """numerator / samples: turns times into rates. The smallest time is the largest rate."""
-        return Spread(numerator / self.high, numerator / self.mid, numerator / self.low, numerator / self.best,
-                      self.count)
+        """numerator / samples: turns times into rates."""
+        return Spread(numerator / self.high, numerator / self.mid, numerator / self.low, self.count)
 
     @property
     def whiskers(self) -> tuple[float, float]:

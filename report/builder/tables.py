@@ -7,9 +7,9 @@ from statistics import median
 from . import beside, courses, sources, training
 from .errors import Failed
 from .facts import per_load, shared_pipe_pct, waiting
-from .measured import LADDERS, MEMORY_BYTES, T28, error_name, shape_of
+from .measured import MEMORY_BYTES, T28, error_name
 from .schema import DOCUMENTS
-from .spread import Spread, drifts
+from .spread import Spread
 from .words import NOT_KNOWN, known, markdown, ms, scientific, significant
 
 EXACT = "the same bytes on every machine"
@@ -43,62 +43,47 @@ def operation(data, contract, passes, causal):
     """The rate with its fraction of the peak, and the speed-up over the best peer."""
     if passes == "backward" and contract not in WITH_BACKWARD:
         return "–", "–"
-    pair = beside.best_peer(beside.sustained(data, contract=contract, passes=passes, causal=causal, cell=RESULTS_CELL))
-    rate = pair.rate if pair else rate_alone(data, contract, passes, causal)
-    if rate is None:
-        return NOT_KNOWN, NOT_KNOWN
-    return (f"{significant(rate)}, {100 * rate / data.peak(contract):.0f} %",
-            f"{pair.ratio:.2f} × {beside.PEERS[pair.peer]}" if pair else NOT_KNOWN)
-
-
-def rate_alone(data, contract, passes, causal):
-    """Without a peer yet: the rate of as many heads of the same length in Lab5's sweep or, where its samples drift, in
-    a ladder."""
-    batches, heads, tokens, dim = RESULTS_CELL
-    row = courses.over_length(data, causal).get(contract, {}).get(tokens)
-    if row and row.cell["batch_size"] * row.cell["num_heads"] == batches * heads and row.status(passes) == "ok" \
-            and not row.drifts(passes):
-        return row.tflops(passes).mid
-    lines = data[LADDERS[contract]]["ladder"] if contract in LADDERS and passes == "forward" and not causal else ()
-    chosen = [line for line in lines if shape_of(line) == (batches * heads, tokens, dim)][-1:]
-    return None if not chosen or drifts(chosen[0]["seconds"]) else \
-        4e-12 * batches * heads * tokens ** 2 * dim / median(chosen[0]["seconds"])
-
-
-def pair_table(pairs):
-    """The contract's rate beside each peer's."""
-    rows = [(code(pair.contract), pair.dtype, pair.passes, pair.title, beside.PEERS[pair.peer], f"{pair.rate:.0f}",
-             f"{pair.peer_rate:.0f}", f"{pair.ratio:.3f}", f"{pair.spread_percent:.1f}", f"{pair.mhz:.0f}",
-             f"{pair.watts:.0f}") for pair in pairs]
-    return markdown(("contract", "tensors", "pass", "B, H, N, d", "peer", "TFLOP/s", "peer's", "ratio", "±, %", "MHz",
-                     "W"), rows, "lllll" + "rrrrrr")
-
-
-def section(name):
-    return lambda data: pair_table(beside.pairs(data, name))
+    some = beside.pairs(data, "results", "lengths", regime="sustained", values="normal", contract=contract,
+                        passes=passes, causal=causal, cell=RESULTS_CELL)
+    rates, best = [pair.rate for pair in some if pair.fair], beside.best_peer(some)
+    return (f"{significant(rates[0])}, {100 * rates[0] / data.peak(contract):.0f} %" if rates else NOT_KNOWN,
+            f"{best.ratio:.2f} × {beside.PEERS[best.peer]}" if best else NOT_KNOWN)
 
 
 def losses(data):
-    """Every comparison of these sections in which the peer is faster."""
-    return pair_table(sorted((pair for pair in beside.pairs(data, "results", "lab5", "cs336") if pair.ratio < 1),
-                             key=lambda pair: pair.ratio))
+    """The comparisons in which the peer is faster, by contract, tensors, pass and peer."""
+    groups = {}
+    for pair in beside.sustained(data):
+        groups.setdefault((pair.contract, pair.dtype, pair.passes, pair.peer), []).append(pair)
+    lost = [(min(some, key=lambda pair: pair.ratio), some) for some in groups.values()]
+    rows = [(code(worst.contract), worst.dtype, worst.passes, beside.PEERS[worst.peer],
+             f"{sum(pair.ratio < 1 for pair in some)} of {len(some)}", f"{worst.ratio:.2f}", worst.title)
+            for worst, some in sorted(lost, key=lambda group: group[0].ratio) if worst.ratio < 1]
+    return markdown(("contract", "tensors", "pass", "peer", "slower in", "least ratio", "at B, H, N, d"), rows,
+                    "llllrrl")
 
 
-def over_lengths(contract):
-    """A row for each cell: the rate, and the ratios to each peer in both regimes, with both kinds of values."""
+def compared(name, *fields, **wanted):
+    """A row for each cell: the rate, and the ratios to each peer, regime and kind of values; n/a where that comparison
+    is not fair, empty where there is none."""
+    def place(pair):
+        return pair.peer, pair.regime == "burst", pair.values
+
     def table(data):
-        pairs = beside.pairs(data, "lengths", contract=contract)
-        columns = sorted({(pair.peer, pair.regime == "burst", pair.regime, pair.values) for pair in pairs})
-        rows = []
+        pairs = beside.pairs(data, name, **wanted)
+        columns = sorted({place(pair): pair for pair in pairs}.items())
+        several, rows = len({key[1:] for key, _ in columns}) > 1, []
         for some in beside.by_cell(pairs).values():
-            found = {(pair.peer, pair.regime == "burst", pair.regime, pair.values): pair for pair in some}
-            usual = found.get(columns[0])
-            rows.append((some[0].passes, some[0].title, significant(usual.rate) if usual else NOT_KNOWN,
-                         f"{usual.mhz:.0f}, {usual.watts:.0f}" if usual else NOT_KNOWN,
-                         *(f"{found[key].ratio:.2f} ± {found[key].spread_percent:.1f} %" if key in found else NOT_KNOWN
-                           for key in columns)))
-        titles = [", ".join((beside.PEERS[peer], regime, values)) for peer, _, regime, values in columns]
-        return markdown(("pass", "B, H, N, d", "TFLOP/s", "MHz, W", *titles), rows, "llrr" + "r" * len(titles))
+            found = {place(pair): pair for pair in some}
+            usual = [pair for key, pair in found.items() if pair.fair and key[1:] == (False, "normal")]
+            rows.append((*(code(getattr(some[0], field)) for field in fields), some[0].passes, some[0].title,
+                         *((significant(usual[0].rate), f"{usual[0].mhz:.0f}") if usual else (NOT_KNOWN,) * 2),
+                         *("" if key not in found else f"{found[key].ratio:.2f} ± {found[key].spread_percent:.1f} %"
+                           if found[key].fair else NOT_KNOWN for key, _ in columns)))
+        titles = [", ".join((beside.PEERS[pair.peer], *((pair.regime, pair.values) if several else ())))
+                  for _, pair in columns]
+        heads = (*(field.replace("dtype", "tensors") for field in fields), "pass", "B, H, N, d", "TFLOP/s", "MHz")
+        return markdown((*heads, *titles), rows, "l" * (len(fields) + 2) + "r" * (len(titles) + 2))
     return table
 
 
@@ -107,6 +92,8 @@ def beside_decode(data):
     rows = []
     for some in beside.by_cell(beside.pairs(data, "decode", passes="decode")).values():
         one, best = some[0], beside.best_peer(some)
+        if not any(pair.fair for pair in some):
+            continue
         batch, heads, kv_heads, tokens, dim = one.cell
         rows.append((code(one.contract), one.dtype, f"{batch}, {heads}/{kv_heads}, {tokens}, {dim}",
                      significant(one.seconds * 1e6), f"{one.rate:.0f}", f"{100 * one.rate * 1e9 / MEMORY_BYTES:.0f} %",
@@ -118,11 +105,7 @@ def beside_decode(data):
 
 def published(data):
     """FlashAttention-3's figures, beside our bf16 with as many heads."""
-    last = data.ladder("bf16", "d128")[-1]
-    ours = {(128, False, 8192): last.tflops.mid if last.seconds else None}
-    rows = [(64, row) for causal in (False, True) for row in courses.over_length(data, causal)["bf16"].values()]
-    rows += [(128, row) for row in courses.sweep(data, "half_lengths")] if data.has("half_lengths") else []
-    ours |= {(dim, row.cell["causal"], row.cell["seq_len"]): row.tflops().mid for dim, row in rows if not row.drifts()}
+    ours = courses.rates_of_bf16(data)
 
     def cells(rate):
         return (NOT_KNOWN,) * 2 if rate is None else (significant(rate), f"{100 * rate / data.peak('bf16'):.0f} %")
@@ -135,14 +118,9 @@ def published(data):
 
 def ablation(data):
     """Each part's contribution: the rate without it, relative to the whole kernel's."""
-    whole, rows = None, []
-    for cell in data["ablation"]["cells"]:
-        seconds = None if drifts(cell["seconds"]) else Spread.of(cell["seconds"])
-        if cell["without"] == "nothing":
-            whole = seconds
-        rate = significant(seconds.under(cell["flop"] * 1e-12).mid) if seconds else NOT_KNOWN
-        rows.append((code(cell["kernel"]), cell["shape"], cell["without"], rate,
-                     f"{whole.mid / seconds.mid:.2f}" if seconds and whole else NOT_KNOWN))
+    rows = [(code(cell["kernel"]), cell["shape"], cell["without"],
+             significant(1e-12 * cell["flop"] / median(cell["seconds"])) if share else NOT_KNOWN, known(share, ".2f"))
+            for cell, share in data.ablation]
     return markdown(("kernel", "shape", "without", "TFLOP/s", "of its rate"), rows, "lllrr")
 
 
@@ -189,7 +167,7 @@ def tensor_profile(data):
 
 
 def machine(data):
-    kernels, device = data["ladder"], data.device
+    kernels, device = data["half_ladder"], data.device
     start, end = (kernels["gpu"][when][0] for when in ("at_start", "at_end"))
     host = kernels["machine"]
     rows = [
@@ -347,10 +325,6 @@ def cpu(data):
 # ---- Lab5
 
 
-def starred(row, words, name="forward"):
-    return f"{words}*" if row.drifts(name) else words
-
-
 def lab5_sizes(data):
     """Forward's time over batch, heads and width."""
     rows = []
@@ -360,9 +334,8 @@ def lab5_sizes(data):
         for row in courses.sweep(data, "lab5", **others):
             found.setdefault(row.cell[size], {})[row.who] = row
         for value, by_who in sorted(found.items()):
-            rows.append((LAB5_SIZES[size], str(value), *(starred(by_who[who], ms(by_who[who].seconds().mid))
-                                                         if who in by_who else NOT_KNOWN
-                                                         for who in PROMISES if who != "fp16"),
+            rows.append((LAB5_SIZES[size], str(value), *(time_of(by_who[who], "forward") for who in PROMISES
+                                                         if who != "fp16"),
                          *(significant(by_who[who].mib()) for who in ("f32", "bf16"))))
     contracts = [code(who) for who in PROMISES if who != "fp16"]
     return markdown(("varied", "value", *(f"{who}, ms" for who in contracts), "`f32`, peak MiB", "`bf16`, peak MiB"),
@@ -379,8 +352,9 @@ def lab5_passes(data):
         for tokens, row in by_length.items():
             if row.status("backward") == "ok":
                 rows.append((code(who), str(tokens),
-                             *(starred(row, significant(row.tflops(name).mid), name) for name in courses.PASSES),
-                             f"{row.seconds('backward').mid / row.seconds().mid:.2f}",
+                             *(significant(row.tflops(name).mid) if row.tflops(name) else NOT_KNOWN
+                               for name in courses.PASSES),
+                             known(row.backward_over_forward, ".2f"),
                              *(significant(row.mib(name=name)) for name in ("forward", "forward_backward"))))
     return markdown(("contract", "N", "forward, TFLOP/s", "backward", "both", "backward's time over forward's",
                      "forward, peak MiB", "both, peak MiB"), rows, "lrrrrrrr")
@@ -393,7 +367,7 @@ STATUS = {"oom": "OOM", "unsupported": "–", "failed": "failed", "skipped": ""}
 
 def time_of(row, name):
     """The time in ms, or why there is none."""
-    return ms(row.seconds(name).mid) if row.status(name) == "ok" else STATUS[row.status(name)]
+    return ms(row.seconds(name).mid) if row.seconds(name) else STATUS.get(row.status(name), NOT_KNOWN)
 
 
 def cs336_attention(data):
@@ -505,5 +479,5 @@ TABLES = {function.__name__: function for function in (
     cs336_bytes, accumulate, allreduce, gradient_steps, beside_decode)}
 TABLES |= {**training.TABLES, "ladder": rungs("f32"),
            **{f"{name}_ladder": rungs(name) for name in ("fixed", "fixed16", "bf16", "backward")},
-           **{f"beside_{name}": section(name) for name in ("results", "lab5", "cs336")},
-           **{f"{name}_over_lengths": over_lengths(name) for name in ("bf16", "f32")}}
+           **{f"beside_{name}": compared(name, "contract", "dtype") for name in ("results", "lab5", "cs336")},
+           **{f"{name}_over_lengths": compared("lengths", contract=name) for name in ("bf16", "f32")}}

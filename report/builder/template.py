@@ -4,7 +4,6 @@
     path.to.a.fact | .1f    a number in a Python format; an integer alone, `| 3`, gives the significant digits
     table:NAME  figure:NAME
     code:KERNEL             the characteristic lines of the kernel's source (sources.EXCERPTS)
-    see:NAME                the figure's number in this text, as "figure 3"
     if:FILE ... end         each on its own line: the text between appears only where report/data has FILE.json
     require: a.fact < 1.5   nothing; the build fails where it does not hold. A sentence that claims more than the number
                             it shows has such a line beside it: < <= > >= == between facts and numbers.
@@ -135,11 +134,9 @@ class _Page:
             return self.renderer.make(kind, rest)
         if kind == "figure":
             return self.figure(rest)
-        if kind == "see":
-            return self.see(rest)
         if kind == "require":
             return self.require(rest)
-        raise Wrong(f"'{kind}:' is none of table, code, figure, see, require")
+        raise Wrong(f"'{kind}:' is none of table, code, figure, require")
 
     def fact(self, words):
         path, bar, form = (part.strip() for part in words.partition("|"))
@@ -155,11 +152,6 @@ class _Page:
         caption = HOLE.sub(lambda match: inside.fill(match[1].strip()), caption)
         number = f"**Figure {self.order.index(name) + 1}.** " if self.order is not None else ""
         return f"![{alt}]({self.figure_folder}/{name}.svg)\n\n{number}{caption}"
-
-    def see(self, name):
-        if self.order is None or name not in self.order:
-            raise Wrong(f"see:{name}: this text has no such figure")
-        return f"figure {self.order.index(name) + 1}"
 
     def require(self, words):
         match = REQUIREMENT.fullmatch(words)

@@ -31,13 +31,6 @@ def known(value, form=".1f", factor=1.0):
     return NOT_KNOWN if value is None else format(value * factor, form)
 
 
-def shape(case):
-    """The sizes of an object or of a record."""
-    batches, tokens, dim = (case[size] if isinstance(case, dict) else getattr(case, size)
-                            for size in ("batches", "tokens", "dim"))
-    return f"B = {batches}, N = {tokens}, d = {dim}"
-
-
 def short(tokens):
     return f"{tokens // 1024}k" if tokens >= 1024 else str(tokens)
 

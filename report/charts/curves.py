@@ -48,9 +48,9 @@ def error_over_length(data):
 def lab5_length(data):
     """hw4's forward rates over the length, without a mask and causal."""
     fig = style.figure(3.7)
-    swept = {title: courses.over_length(data, causal) for title, causal in (("no mask", False), ("causal", True))}
-    rates = {title: {who: {tokens: row.tflops() for tokens, row in rows.items()} for who, rows in by_who.items()}
-             for title, by_who in swept.items()}
+    rates = {title: {who: {tokens: row.tflops() for tokens, row in rows.items() if row.tflops()}
+                     for who, rows in courses.over_length(data, causal).items()}
+             for title, causal in (("no mask", False), ("causal", True))}
     spreads = [spread for by_who in rates.values() for points in by_who.values() for spread in points.values()]
     scale = style.steps(max(spread.high for spread in spreads), 6)
     for left, (title, by_who) in zip((0.65, 5.1), rates.items()):
@@ -60,9 +60,6 @@ def lab5_length(data):
         ends = {who: list(points.values())[-1].mid for who, points in by_who.items()}
         for who, place in zip(ends, style.apart(list(ends.values()), scale[-1] * 0.065, low=0)):
             style.band(ax, by_who[who], LOOKS[who])
-            drifting = {tokens: by_who[who][tokens].mid for tokens, row in swept[title][who].items() if row.drifts()}
-            ax.plot(list(drifting), list(drifting.values()), marker="o", markerfacecolor="white", linestyle="",
-                    color=LOOKS[who]["color"], markersize=6, zorder=4)
             ax.text(1.02, place / scale[-1], f"{who} {significant(ends[who])}", transform=ax.transAxes,
                     va="center_baseline", fontsize=style.SMALL, weight="bold", color=style.ink(LOOKS[who]["color"]))
     style.heading(fig, 3.48, "Forward over the length of the sequence")
@@ -89,7 +86,7 @@ def speedup_over_seq(data):
         style.title(ax, f"d = {dim}")
         if index == 0:
             ax.set_ylabel("times as fast as seq (logarithmic)")
-        ax.set_xlabel("case, by the work it is")
+        ax.set_xlabel("case, in order of its work")
         for place, record in enumerate(records):
             gain = gains[record["name"]]
             style.whiskers(ax, place, gain, horizontal=False)
@@ -104,13 +101,13 @@ def speed_against_error(data):
     """The rate on t28 over the largest error on similar values: hw4's contracts beside their peers, as measured in
     turns. Peers are open rings, so that they hide nothing."""
     errors, points = data.errors("uniform", *T28[1:]), {}
-    for pair in beside.sustained(data, cell=(4, 1, 16384, 64), passes="forward", causal=False):
+    for pair in beside.sustained(data, "results", cell=(4, 1, 16384, 64), passes="forward", causal=False):
         points.setdefault(f"hw4, {pair.contract}", (errors[error_name(pair.contract)], pair.rate, LOOKS[pair.contract]))
         name = {"fa2": "flash2"}.get(pair.peer, pair.peer)
         error = errors.get(f"{name} {pair.dtype}", errors.get(name))
         if error:
             points.setdefault(f"{beside.PEERS[pair.peer]}, {pair.dtype}",
-                              (error, pair.peer_rate, {"marker": "o", "color": style.GREY}))
+                              (error, pair.rate / pair.ratio, {"marker": "o", "color": style.GREY}))
     fig = style.figure(4.6)
     ax = style.axes(fig, 0.75, 0.6, 5.0, 3.5)
     all_errors, rates = [point[0] for point in points.values()], [point[1] for point in points.values()]

@@ -97,7 +97,7 @@ def stalls(data):
     places = style.rows_down(shares, rungs)
     shares.set_xlim(0, 100)
     style.ticks(shares.xaxis, range(0, 101, 20))
-    shares.set_xlabel("share of the cycles in which a warp waits, %")
+    shares.set_xlabel("share of the cycles between two instructions, %")
     for place, row, total in zip(places, rows, totals):
         start = 0.0
         for value, colour in zip(row, colours):

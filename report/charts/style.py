@@ -25,7 +25,6 @@ BF16 = {"color": SKY, "marker": "X", "linestyle": "-"}
 FP16 = {"color": "#1f6f9f", "marker": "h", "linestyle": "-"}
 EFFICIENT = {"color": RED, "marker": "s", "linestyle": "--"}
 NAIVE = {"color": ORANGE, "marker": "^", "linestyle": ":"}
-SEQ = {"color": GREY, "marker": "D", "linestyle": "-."}
 
 WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # behind a number that lines may cross
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import style
 
-COLOURS = (style.FAINT, style.SKY, style.PALE, style.RED, style.YELLOW, style.GREEN)
+COLOURS = (style.FAINT, style.SKY, style.PALE, style.RED, "#a0a0a0", style.GREEN)
 TILES = 4  # shown, from the middle of the recording
 
 

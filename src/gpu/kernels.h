@@ -11,6 +11,7 @@
 #include "src/contracts/contract.h"
 #include "src/gpu/hw4_kernel.h"
 #include "src/gpu/launch.h"
+#include "src/gpu/plan.h"
 
 namespace hw4::gpu {
 
@@ -42,15 +43,6 @@ struct Needs {
     }
 };
 
-// What the kernel needs for a problem on a GPU.
-struct Plan {
-    std::string why_not;      // why it cannot compute the problem; empty: it can
-    size_t shared_bytes = 0;  // for a block
-    size_t scratch_bytes = 0; // the least for a launch of the problem or of a part of it
-    size_t most_scratch = 0;  // more than the least makes the launch faster, up to this; 0: it does not
-    bool pays = true;         // false: it can, but the kernel in the row above is faster
-};
-
 struct Kernel {
     const char* name;
     const char* idea;
@@ -77,6 +69,10 @@ inline bool loses_output(const Kernel& kernel, Element element) {
 // In ladder order, operation by operation of each contract: each row is one idea after the row above, and faster where
 // it pays (Plan::pays).
 const std::vector<Kernel>& kernels();
+// Its parts.
+std::vector<Kernel> f32_kernels();
+std::vector<Kernel> fixed_kernels();
+std::vector<Kernel> half_kernels();
 
 // The kernels of an operation under a contract.
 std::vector<Kernel> kernels_of(const Contract& contract, const Operation& operation = kForward);

@@ -17,7 +17,7 @@ namespace hw4 {
 class Causal : public testing::TestWithParam<Subject> {
 protected:
     void SetUp() override {
-        const std::string refusal = GetParam().why_not(causal_problem(1, 1, 1));
+        const std::string refusal = GetParam().why_not(causal_problem(1, 1, 32));
         if (!refusal.empty()) GTEST_SKIP() << refusal;
     }
 

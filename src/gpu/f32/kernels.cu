@@ -1,5 +1,7 @@
 #include "src/gpu/f32/kernels.h"
 
+#include "src/gpu/kernels.h"
+
 namespace hw4::gpu {
 
 std::vector<Kernel> f32_kernels() {
@@ -29,11 +31,11 @@ std::vector<Kernel> f32_kernels() {
         {"register_rows", "a row's running output and totals in registers", &kForward, &kF32, kAny, plan_rows,
          launch_register_rows},
         {"register_tiles", "8 x 8 scores and outputs a thread, as outer products; no running maximum", &kForward, &kF32,
-         kTiles, plan_tiles, launch_register_tiles},
+         kTiles, plan_whole_tiles, launch_register_tiles},
         {"async_tiles", "tiles copied in the background while others are computed; lanes placed for 16-byte loads",
-         &kForward, &kF32, kTiles, plan_tiles, launch_async_tiles},
+         &kForward, &kF32, kTiles, plan_whole_tiles, launch_async_tiles},
         {"woven_tiles", "copies woven into the arithmetic, a few with every round; operands loaded a step ahead",
-         &kForward, &kF32, kTiles, plan_tiles, launch_woven_tiles},
+         &kForward, &kF32, kTiles, plan_whole_tiles, launch_woven_tiles},
         {"drawn_tiles", "blocks draw rows of tiles from a queue, the last ones in pieces", &kForward, &kF32, kDrawn,
          plan_drawn_tiles, launch_drawn_tiles},
         {"split_keys", "few query rows: the keys divided among all blocks, K and V read once for all rows of a group",

@@ -1,11 +1,10 @@
 // The kernels of f32.
 #pragma once
 
-#include "src/gpu/kernels.h"
+#include "src/gpu/launch.h"
+#include "src/gpu/plan.h"
 
 namespace hw4::gpu {
-
-std::vector<Kernel> f32_kernels(); // rows of the table of kernels
 
 // A warp for each query row.
 Plan plan_rows(const Problem& problem, const Device& device);
@@ -18,7 +17,11 @@ void launch_register_rows(const Launch& launch, cudaStream_t stream);
 
 // Tiles in registers: more columns would need more of them than a thread has.
 constexpr int kMostTileColumns = 128;
+inline bool has_whole_tiles(const Problem& problem) {
+    return problem.dim == 32 || problem.dim == 64 || problem.dim == kMostTileColumns;
+}
 Plan plan_tiles(const Problem& problem, const Device& device);
+Plan plan_whole_tiles(const Problem& problem, const Device& device); // of kernels without code for other d
 void launch_register_tiles(const Launch& launch, cudaStream_t stream);
 void launch_async_tiles(const Launch& launch, cudaStream_t stream);
 void launch_woven_tiles(const Launch& launch, cudaStream_t stream);

@@ -1,5 +1,7 @@
 #include "src/gpu/fixed/kernels.h"
 
+#include "src/gpu/kernels.h"
+
 namespace hw4::gpu {
 
 std::vector<Kernel> fixed_kernels() {

@@ -1,11 +1,10 @@
 // The kernels of the contracts `fixed` and `fixed16`.
 #pragma once
 
-#include "src/gpu/kernels.h"
+#include "src/gpu/launch.h"
+#include "src/gpu/plan.h"
 
 namespace hw4::gpu {
-
-std::vector<Kernel> fixed_kernels(); // rows of the table of kernels
 
 // mma.sync, any GPU from compute capability 8.0 on.
 Plan plan_mma_groups(const Problem& problem, const Device& device);

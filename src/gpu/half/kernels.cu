@@ -1,6 +1,7 @@
 #include "src/gpu/half/kernels.h"
 
 #include "src/gpu/fixed/kernels.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 

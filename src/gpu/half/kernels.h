@@ -5,11 +5,10 @@
 
 #include "src/gpu/half/backward/args.h"
 #include "src/gpu/half/forward/args.h"
-#include "src/gpu/kernels.h"
+#include "src/gpu/launch.h"
+#include "src/gpu/plan.h"
 
 namespace hw4::gpu {
-
-std::vector<Kernel> half_kernels(); // rows of the table of kernels
 
 namespace half_forward {
 

@@ -4,6 +4,7 @@
 
 #include "src/gpu/common/warp.cuh"
 #include "src/gpu/device/check.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 namespace {

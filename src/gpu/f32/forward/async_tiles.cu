@@ -13,6 +13,7 @@
 namespace hw4::gpu {
 
 struct AsyncTiles : TileChoices {
+    static constexpr bool kAlwaysWhole = true;
     static constexpr bool kAsync = true;
 };
 

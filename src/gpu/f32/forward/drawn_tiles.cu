@@ -40,8 +40,9 @@ Plan plan_drawn_tiles(const Problem& problem, const Device& device) {
     if (!plan.why_not.empty()) return plan;
     const ForwardArgs args = forward_args(problem);
     plan.scratch_bytes = drawn_bytes_of_parts(args, device);
-    with_tiling<DrawnTiles<View::all>>(
-        args, device, [&](auto tiling) { plan.pays = is_worth_a_queue(row_blocks<decltype(tiling)>(args), device); });
+    with_tiling<DrawnTiles<View::all>>(args, device, [&](auto tiling) {
+        plan.pays = !has_whole_tiles(problem) || is_worth_a_queue(row_blocks<decltype(tiling)>(args), device);
+    });
     return plan;
 }
 

@@ -52,11 +52,11 @@ struct Tiling {
     static constexpr int kKStride = kKeys + 4;
 };
 
-// Calls visit() with the tiling of that head size: for all its columns, or for some.
-template <template <bool> class TilingOf, class Visit>
+// Calls visit() with the tiling of that head size: for all its columns, or for some, unless kAlwaysWhole.
+template <template <bool> class TilingOf, bool kAlwaysWhole = false, class Visit>
 void with_columns(int dim, Visit visit) {
-    if (dim == TilingOf<true>::kDim) return visit(TilingOf<true>());
-    return visit(TilingOf<false>());
+    if (kAlwaysWhole || dim == TilingOf<true>::kDim) return visit(TilingOf<true>());
+    if constexpr (!kAlwaysWhole) return visit(TilingOf<false>());
 }
 
 // Where a thread's tiles are.

@@ -21,6 +21,7 @@
 namespace hw4::gpu {
 
 struct RegisterTiles : TileChoices {
+    static constexpr bool kAlwaysWhole = true;
     using Lanes = RowsOfLanes;
 };
 
@@ -39,6 +40,13 @@ Plan plan_tiles(const Problem& problem, const Device&) {
     plan.shared_bytes = problem.dim <= 32   ? sizeof(TileMemory<Tiling32<true>>)
                         : problem.dim <= 64 ? sizeof(TileMemory<SmallTiling64<true>>)
                                             : sizeof(TileMemory<SmallTiling128<true>>);
+    return plan;
+}
+
+Plan plan_whole_tiles(const Problem& problem, const Device& device) {
+    Plan plan = plan_tiles(problem, device);
+    if (plan.why_not.empty() && !has_whole_tiles(problem))
+        plan.why_not = "takes d of 32, 64 and 128, this case has " + std::to_string(problem.dim);
     return plan;
 }
 

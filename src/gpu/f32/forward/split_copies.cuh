@@ -5,11 +5,10 @@
 
 namespace hw4::gpu::split {
 
-// A warp copies its segments, which are as far apart as the block has warps: K in parts of kPartKeys keys, then V. With
-// kPaged, K and V are in pages. Rows lie in a stage without gaps: rows 16 bytes further apart, against bank conflicts,
-// would make the copies of a row half as many sectors again, and reading slower. Instead, a row's pieces of 16 bytes
-// change places.
-template <class T, bool kPaged>
+// A warp copies its segments, which are as far apart as the block has warps: K in parts of kPartKeys keys, then V. Rows
+// lie in a stage without gaps: rows 16 bytes further apart, against bank conflicts, would make the copies of a row half
+// as many sectors again, and reading slower. Instead, a row's pieces of 16 bytes change places.
+template <class T>
 class Copies {
     using E = typename T::E;
     using Ring = E (&)[T::kStages][T::kStage];
@@ -29,19 +28,20 @@ public:
     __device__ __forceinline__ void begin(const Args& args, const Work& work, int warp, int warps, int tile) {
         const Unit& unit = work.unit;
         const int kv_head = unit.in_batch / args.row_blocks;
-        const int batch = kPaged ? 0 : unit.batch;
+        const bool paged = is_paged(args);
+        const int batch = paged ? 0 : unit.batch;
         keys_ = static_cast<int>(args.keys_of(unit.batch));
         next_ = (work.first + warp) * kSegmentKeys;
         distance_ = warps * kSegmentKeys;
         const int first = tile >= 0 ? tile * kKeyTile : next_;
         const char* const k = bytes_at(args.k.template of<E>(batch, kv_head) + column());
         const char* const v = bytes_at(args.v.template of<E>(batch, kv_head) + column());
-        from_ = k + row_bytes(args.k_step, kPaged ? 0 : first);
-        other_ = v + row_bytes(args.v_step, kPaged ? 0 : next_);
+        from_ = k + row() * (args.k_step / kTogether);
+        other_ = v + row() * (args.v_step / kTogether);
         segments_ = max(work.end - work.first - warp + warps - 1, 0) / warps;
         parts_ = 0;
         stage_ = 0;
-        if (kPaged) {
+        if (paged) {
             table_ = args.pages.at + unit.batch * args.pages.columns;
             next_pages_ = pages_of(args, first);
         }
@@ -82,6 +82,7 @@ private:
     static constexpr int64_t kDenseStep = int64_t{kTogether} * T::kDim * static_cast<int>(sizeof(E));
     static constexpr int kTileParts = T::kGroupKeys > kKeyTile ? T::kGroupParts : kKeyTile / T::kPartKeys;
 
+    static __device__ __forceinline__ bool is_paged(const Args& args) { return args.pages.at != nullptr; }
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
     static __device__ __forceinline__ int row() { return lane() / kPieces; }
     static __device__ __forceinline__ int column() { return lane() % kPieces * T::kPiece; }
@@ -89,18 +90,12 @@ private:
     // In lane i: the page of the i-th 16 keys from `key` on.
     __device__ __forceinline__ int pages_of(const Args& args, int key) const {
         key += lane() * kLeastPage;
-        if (!kPaged || lane() >= kSegmentKeys / kLeastPage || key >= keys_) return 0;
+        if (lane() >= kSegmentKeys / kLeastPage || key >= keys_) return 0;
         const int page = __ldg(table_ + (key >> args.page_shift));
         return args.pages.has(page) ? page : 0;
     }
 
     static __device__ __forceinline__ const char* bytes_at(const E* at) { return reinterpret_cast<const char*>(at); }
-
-    // The bytes between rows `keys` + lane's row and 0, where rows that are copied together are `step` bytes apart from
-    // the next ones. `keys` is a multiple of kTogether.
-    static __device__ __forceinline__ int64_t row_bytes(int64_t step, int keys) {
-        return keys / kTogether * step + row() * (step / kTogether);
-    }
 
     // The rows that are copied next, from `key` on.
     __device__ __forceinline__ void begin_rows(const Args& args, int key, Rows rows) {
@@ -110,7 +105,7 @@ private:
         step_ = rows == Rows::v ? args.v_step : args.k_step;
         are_whole_ = key + parts_ * T::kPartKeys <= keys_ && args.dim == T::kDim;
         are_dense_ = are_whole_ && step_ == kDenseStep;
-        if (!kPaged || rows == Rows::v) return;
+        if (!is_paged(args) || rows == Rows::v) return;
         pages_ = next_pages_;
         next_pages_ = pages_of(args, rows == Rows::tile ? next_ : key + distance_);
     }
@@ -119,13 +114,14 @@ private:
     __device__ __forceinline__ void copy(const Args& args, int stage) {
         if (parts_ > 0) {
             const char* from = from_;
-            if (kPaged) {
+            int key = key_; // in its page
+            if (is_paged(args)) {
                 const int copied = (rows_ == Rows::tile ? kTileParts : T::kParts) - parts_;
                 const int64_t page = __shfl_sync(kAllLanes, pages_, copied * T::kPartKeys / kLeastPage);
-                const int in_page = key_ & ((1 << args.page_shift) - 1);
-                from += page * (rows_ == Rows::v ? args.v.batch : args.k.batch) * static_cast<int>(sizeof(E)) +
-                        in_page / kTogether * step_;
+                key &= (1 << args.page_shift) - 1;
+                from += page * (rows_ == Rows::v ? args.v.batch : args.k.batch) * static_cast<int>(sizeof(E));
             }
+            from += key / kTogether * step_;
             if (are_dense_)
                 copy_whole(ring_[stage], from, kDenseStep);
             else if (are_whole_)
@@ -133,7 +129,6 @@ private:
             else
                 copy_some(args, ring_[stage], from);
             key_ += T::kPartKeys;
-            if (!kPaged) from_ += T::kPartKeys / kTogether * step_;
             if (--parts_ == 0) end_rows(args);
         }
         end_group_of_copies();
@@ -142,11 +137,9 @@ private:
     // V follows K, and the warp's next segment follows V.
     __device__ __forceinline__ void end_rows(const Args& args) {
         if (rows_ == Rows::tile) {
-            if (!kPaged) from_ += (next_ - key_) / kTogether * step_;
             if (segments_ > 0) begin_rows(args, next_, Rows::k);
             return;
         }
-        if (!kPaged) from_ += (distance_ - kSegmentKeys) / kTogether * step_;
         const char* const from = from_;
         from_ = other_;
         other_ = from;
@@ -182,8 +175,7 @@ private:
     }
 
     Ring ring_;
-    // The lane's piece of the next row to copy, and of the first row of the other of K and V that is copied after it;
-    // with pages, of the first rows of page 0.
+    // The lane's piece of the first rows of what is copied next, K or V, and of the other; with pages, of page 0.
     const char* from_ = nullptr;
     const char* other_ = nullptr;
     const int32_t* table_ = nullptr; // with pages: those of the batch

@@ -1,6 +1,5 @@
 // split_keys: few query rows against many keys, with the keys split among all blocks. The contract's sums do not depend
 // on where the keys are split: a segment of 64 keys has sums of its own, and the totals add them in order.
-// With kPaged, K and V are in pages.
 //
 // Idea      Every block has an equal share of all segments (split_work.h). The block folds the segments of a unit that
 //           begins in its share into totals. It stores the sums of each segment of a unit that began earlier;
@@ -43,7 +42,7 @@ __device__ __forceinline__ void pass_count(int& counter, int count) {
         asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(address_of(&counter)), "r"(count) : "memory");
 }
 
-template <class T, bool kPaged>
+template <class T>
 class SegmentBlock {
     using E = typename T::E;
     using Row = typename T::Row;
@@ -467,19 +466,19 @@ private:
 
     const Args& args_;
     typename T::State& state_;
-    Segment<T, kPaged> segment_;
+    Segment<T> segment_;
     const int thread_, threads_;
     bool keeps_ = false; // the sums of the segments are stored
 };
 
-template <class T, bool kPaged>
+template <class T>
 __global__ void __launch_bounds__(T::kMostWarps* kWarpSize, 1)
     segments_kernel(const __grid_constant__ Args args, bool again) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(128) unsigned char segments_memory[];
     auto* const warps = reinterpret_cast<typename T::Warp*>(segments_memory);
     auto& state = *reinterpret_cast<typename T::State*>(warps + blockDim.x / kWarpSize);
-    SegmentBlock<T, kPaged>(args, warps, state).run(again);
+    SegmentBlock<T>(args, warps, state).run(again);
 #else
     __trap();
 #endif

@@ -1,7 +1,8 @@
 // The launch of split_keys for each element type, in a file each.
 #pragma once
 
-#include "src/gpu/kernels.h"
+#include "src/gpu/launch.h"
+#include "src/gpu/plan.h"
 
 namespace hw4::gpu::split {
 

@@ -140,7 +140,7 @@ void launch(const Launch& launch, cudaStream_t stream) {
         const auto blocks = static_cast<unsigned>(args.by_units ? units : shares.blocks);
         const auto threads = static_cast<unsigned>(warps * kWarpSize);
         const size_t bytes = T::bytes(warps);
-        const auto segments = args.pages.at == nullptr ? segments_kernel<T, false> : segments_kernel<T, true>;
+        const auto segments = segments_kernel<T>;
         const auto fold = fold_kernel<E, T::kDim, T::kRows>;
         HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
         HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));

@@ -15,7 +15,7 @@ struct Raise {
     bool any;                        // whether any row's reference is raised
 };
 
-template <class T, bool kPaged>
+template <class T>
 class Segment {
     using E = typename T::E;
 
@@ -142,7 +142,7 @@ public:
         });
     }
 
-    Copies<T, kPaged> copies;
+    Copies<T> copies;
 
 private:
     // For a key after the last that the row sees, the difference is below 0 and wraps.

@@ -367,16 +367,21 @@ RowBlocks row_blocks(const ForwardArgs& args) {
 template <template <bool> class TilingOf, template <bool> class SmallTilingOf, class Choices, class Visit>
 void with_either(const ForwardArgs& args, const Device& device, Visit visit) {
     using Large = TilingOf<true>;
-    if (takes_small_tiling(row_blocks<Large>(args), row_blocks<SmallTilingOf<true>>(args), sizeof(TileMemory<Large>),
-                           Choices::template Work<Large>::kDrawn, device))
+    constexpr bool kWhole = Choices::kAlwaysWhole;
+    // A block with a window also computes keys that few of its rows see: half the rows, fewer of them.
+    if constexpr (Choices::kView == View::window)
         return with_columns<SmallTilingOf>(args.dim, visit);
-    return with_columns<TilingOf>(args.dim, visit);
+    else if (takes_small_tiling(row_blocks<Large>(args), row_blocks<SmallTilingOf<true>>(args),
+                                sizeof(TileMemory<Large>), Choices::template Work<Large>::kDrawn, device))
+        return with_columns<SmallTilingOf, kWhole>(args.dim, visit);
+    else
+        return with_columns<TilingOf, kWhole>(args.dim, visit);
 }
 
 // Calls visit(T()) with the tiling T for the problem; its matrices are not read.
 template <class Choices, class Visit>
 void with_tiling(const ForwardArgs& args, const Device& device, Visit visit) {
-    if (args.dim <= 32) return with_columns<Tiling32>(args.dim, visit);
+    if (args.dim <= 32) return with_columns<Tiling32, Choices::kAlwaysWhole>(args.dim, visit);
     if (args.dim <= 64) return with_either<Tiling64, SmallTiling64, Choices>(args, device, visit);
     return with_either<Tiling128, SmallTiling128, Choices>(args, device, visit);
 }
@@ -401,6 +406,7 @@ struct TileChoices {
     static constexpr bool kAhead = false;
     static constexpr bool kWoven = false;
     static constexpr View kView = View::all;
+    static constexpr bool kAlwaysWhole = false; // takes only d = 32, 64 and 128
 };
 
 // Launches one block for each block of rows.
@@ -414,6 +420,7 @@ void launch_tiles(const Launch& launch, cudaStream_t stream) {
 }
 
 struct WovenTiles : TileChoices {
+    static constexpr bool kAlwaysWhole = true;
     static constexpr bool kAsync = true;
     static constexpr bool kAhead = true;
     static constexpr bool kWoven = true;
@@ -425,6 +432,7 @@ template <View kViewOf>
 struct DrawnTiles : WovenTiles {
     template <class T>
     using Work = DrawnPieces<T, kViewOf>;
+    static constexpr bool kAlwaysWhole = false;
     static constexpr View kView = kViewOf;
 };
 

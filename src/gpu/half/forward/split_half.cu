@@ -63,8 +63,8 @@ __device__ __forceinline__ void store_output(const SplitArgs& args, const SplitR
 }
 
 // Stores a warp's sums of the part for all threads.
-template <class T, bool kPaged>
-__device__ __forceinline__ void leave(typename T::Merge& merge, SplitWarp<T, kPaged>& mine, int rows) {
+template <class T>
+__device__ __forceinline__ void leave(typename T::Merge& merge, SplitWarp<T>& mine, int rows) {
     const auto warp = static_cast<int>(threadIdx.x / kWarpSize);
     const auto lane = static_cast<int>(threadIdx.x % kWarpSize);
 #pragma unroll
@@ -120,7 +120,7 @@ __device__ __forceinline__ void merge_warps(const SplitArgs& args, const SplitUn
     }
 }
 
-template <class T, bool kPaged>
+template <class T>
 __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __grid_constant__ SplitArgs args) {
 #if __CUDA_ARCH__ >= 800
     let_next_kernel_start();
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __
     const int parts = max(parts_of(unit.seen), 1); // the first part writes the output of rows that see no key
     int part = args.slots - 1 - static_cast<int>(blockIdx.x / args.units);
     if (part >= parts) return;
-    SplitWarp<T, kPaged> warp(args, unit);
+    SplitWarp<T> warp(args, unit);
     auto& ring = memory.stages[threadIdx.x / kWarpSize];
     for (bool first = true; part < parts; part += args.slots, first = false) {
         const int begin = first_key_of(part);
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __
         if (first) warp.load_queries();
         warp.run(ring, begin, end);
         __syncthreads(); // all warps are done with their rings
-        leave<T, kPaged>(memory.merge, warp, unit.rows);
+        leave<T>(memory.merge, warp, unit.rows);
         __syncthreads();
         merge_warps<T>(args, unit, part, memory.merge);
         __syncthreads();
@@ -266,7 +266,7 @@ void launch_tile(SplitArgs args, cudaStream_t stream) {
     constexpr int64_t kMostBlocks = 16384;
     args.slots = static_cast<int>(std::clamp<int64_t>(kMostBlocks / units, 1, args.parts));
     constexpr size_t kBytes = sizeof(typename T::Memory);
-    const auto kernel = args.pages.at == nullptr ? split_kernel<T, false> : split_kernel<T, true>;
+    const auto kernel = split_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     kernel<<<args.units* static_cast<unsigned>(args.slots), kMmaThreads, kBytes, stream>>>(args);
     HW4_CUDA_LAUNCHED("split_kernel");

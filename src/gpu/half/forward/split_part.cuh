@@ -92,8 +92,8 @@ struct SplitUnit {
     }
 };
 
-// A warp going through its tiles of a part. With kPaged, K and V are in pages: each 16 keys of a tile are in one page.
-template <class T, bool kPaged>
+// A warp going through its tiles of a part. Each 16 keys of a tile are in one page, where there are pages.
+template <class T>
 class SplitWarp {
 public:
     using Number = typename T::Number;
@@ -101,7 +101,7 @@ public:
     __device__ SplitWarp(const SplitArgs& args, const SplitUnit& unit) : args_(args), unit_(unit) {
         const Operand& k = args.half.k;
         const Operand& v = args.half.v;
-        const int64_t batch = kPaged ? 0 : unit.batch;
+        const int64_t batch = paged() ? 0 : unit.batch;
         keys_ = static_cast<const uint16_t*>(k.at) + batch * k.batch + unit.kv_head * k.head;
         values_ = static_cast<const uint16_t*>(v.at) + batch * v.batch + unit.kv_head * v.head;
     }
@@ -110,8 +110,6 @@ public:
     __device__ void begin_copies(typename T::Stage (&ring)[T::kStages], int begin, int end) {
         const int first = first_tile(begin);
         find_pages(first, end);
-        next_keys_ = keys_ + first * args_.half.k.row;
-        next_values_ = values_ + first * args_.half.v.row;
 #pragma unroll 1
         for (int stage = 0; stage < T::kStages; ++stage) copy(ring[stage], first + stage * kStep, end);
     }
@@ -156,6 +154,8 @@ private:
         return begin + static_cast<int>(threadIdx.x / kWarpSize) * T::kKeys;
     }
 
+    __device__ __forceinline__ bool paged() const { return args_.pages.at != nullptr; }
+
     // Loads a lane's words of a query row, as the left operand of mma.sync, and the number of keys it sees from the
     // lane's first column on. Rows that do not exist are zeros and see what the first one sees.
     __device__ __forceinline__ void load_query(int tile, int half) {
@@ -179,15 +179,15 @@ private:
     __device__ __forceinline__ void find_pages(int first, int end) {
         const int key = first + lane() * kPartKeys;
         page_ = 0;
-        if (!kPaged || lane() >= T::kKeys / kPartKeys || key >= end) return;
+        if (!paged() || lane() >= T::kKeys / kPartKeys || key >= end) return;
         const int page = __ldg(args_.pages.at + unit_.batch * args_.pages.columns + (key >> args_.page_shift));
         if (args_.pages.has(page)) page_ = page;
     }
 
-    // Where the rows of a part of the next tile lie in K or V; `next` is the tile's first row where there are no pages.
-    __device__ __forceinline__ const uint16_t* part_at(const Operand& operand, const uint16_t* all,
-                                                       const uint16_t* next, int first, int part) const {
-        if (!kPaged) return next + part * operand.row;
+    // Where the rows of a part of the next tile lie in K or V.
+    __device__ __forceinline__ const uint16_t* part_at(const Operand& operand, const uint16_t* all, int first,
+                                                       int part) const {
+        if (!paged()) return all + (first + part) * operand.row;
         const int64_t page = __shfl_sync(kAllLanes, page_, part / kPartKeys);
         return all + page * operand.batch + ((first + part) & ((1 << args_.page_shift) - 1)) * operand.row;
     }
@@ -204,8 +204,8 @@ private:
 #pragma unroll
             for (int part = 0; part < T::kKeys; part += kPartKeys) {
                 const int own = lane() / kPieces; // row
-                const uint16_t* keys = part_at(k, keys_, next_keys_, first, part) + own * k.row + column;
-                const uint16_t* values = part_at(v, values_, next_values_, first, part) + own * v.row + column;
+                const uint16_t* keys = part_at(k, keys_, first, part) + own * k.row + column;
+                const uint16_t* values = part_at(v, values_, first, part) + own * v.row + column;
                 if (whole) {
 #pragma unroll
                     for (int row = 0; row < kPartKeys; row += kTogether) {
@@ -223,8 +223,6 @@ private:
                     }
                 }
             }
-            next_keys_ += kStep * k.row;
-            next_values_ += kStep * v.row;
             find_pages(first + kStep, end);
         }
         end_group_of_copies();
@@ -277,8 +275,6 @@ private:
     const SplitUnit& unit_;
     const uint16_t* keys_;
     const uint16_t* values_;
-    const uint16_t* next_keys_ = nullptr; // without pages: the first row that is copied next
-    const uint16_t* next_values_ = nullptr;
     int page_ = 0; // in lane i: the page of part i of the tile that is copied next
     uint32_t q_[T::kRowTiles][T::kDim / 16][4];
     int seen_[T::kRowTiles][2];

@@ -12,10 +12,10 @@
 //           Longest jobs first; the rows of jobs beyond the number of queries are before the first query.
 // Order     Tiles from the last to the first, in each a fixed order (output_rows.cuh), in any block.
 // Limits    Dims in between take as long as 64 or 128.
-// Steps     TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128: wgmma_stage 469 and
-//           513, wgmma_ring 474 and 531, wgmma_ahead 493 and 592, wgmma_bf16 490 and 581. Without turns
-//           wgmma_bf16 has the same there, and 410 instead of 420 with 512 heads of N = 1024, d = 64.
-// No help   Turns with a block for each job: 465 and 546 instead of wgmma_ahead's 493 and 592. Measured while tops
+// Steps     report/report.md, sections 2.4 and 2.6. With 512 heads of N = 1024, d = 64, wgmma_bf16 has 420 TFLOP/s, and
+//           410 without turns.
+// No help   TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128. Turns with a block
+//           for each job: 465 and 546 where wgmma_ahead had 493 and 592. Measured while tops
 //           stayed (output_rows.cuh), when the last step had 531 and 659. d = 64: two groups, 436, also with 192 keys;
 //           one power of eight by a polynomial on the other units, 508, one of four, 484. d = 128: one of eight, 637;
 //           tiles of 176 keys, 655 (causal 610 against 599).
