@@ -339,7 +339,7 @@ class FailureTest(RanksTest):
     def test_an_interrupt_reaches_all(self):
         # mpirun kills this many seconds after SIGTERM, which ends the held rank. After one second, the default, other
         # ranks may not have cleaned up yet on a busy machine.
-        process, held = self.hold_rank(1, {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": "5"})
+        process, held = self.hold_rank(1, {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": "3"})
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=PATIENCE)
         self.assertNotEqual(process.returncode, OK)
