@@ -228,7 +228,7 @@ GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
 # Files with kernels for every card that f32 supports, and files without kernels; all others have kernels of fixed.
 PLANS := src/gpu/f32/forward/split_keys.cu src/gpu/f32/backward/kept_pairs.cu
 F32_SOURCES := $(filter-out $(PLANS),$(wildcard src/gpu/f32/*/*.cu)) $(addprefix src/gpu/,convert.cu row_passes.cu) \
-    profile/my_kernel.cu tests/support/large_tiles.cu
+    profile/my_kernel.cu tests/support/large_tiles.cu $(patsubst %,src/bench/gpu/%.cu,accumulate naive)
 F32_TILES := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven drawn drawn_masked drawn_window) \
     $(addprefix src/gpu/f32/backward/,pairs.cu sums.cu) $(STEP_KERNELS)
 MMA_SOURCES := $(patsubst %,src/gpu/%.cu,fixed/forward/mma_groups fixed16/forward/mma_pairs fixed16/forward/card_powers \

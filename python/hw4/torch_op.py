@@ -14,7 +14,6 @@ from . import library, shapes
 
 ELEMENTS = {torch.float32: library.FLOAT32, torch.bfloat16: library.BF16, torch.float16: library.FP16}
 _MOST_KEPT = 512
-_MOST_WORKSPACE = 256 << 20  # bytes beyond the least, which make some calls faster
 _kept = threading.local()
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
@@ -71,12 +70,15 @@ class _Call:
         if pages is not None:
             shapes.set_pages(self.call, 1, pages[1], k.shape)
         self.needs = library.plan(self.call)
+        # More than the least makes some calls faster: up to a 32nd of the GPU's memory.
+        most = torch.cuda.get_device_properties(q.device).total_memory // 32 if q.is_cuda else 0
+        self.workspace_bytes = max(self.needs.workspace_bytes, min(self.needs.most_workspace, most))
 
     def run(self, tensors, lse, statistics, check, lengths, pages):
         """Runs in the tensors' stream; the caching allocator provides the workspace."""
         call, needs, q = self.call, self.needs, tensors[0]
         # Allocate first: the allocation may run other Python code, which may come here too.
-        size = max(needs.workspace_bytes, min(needs.most_workspace, _MOST_WORKSPACE), needs.check_bytes if check else 0)
+        size = max(self.workspace_bytes, needs.check_bytes if check else 0)
         workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size and q.is_cuda else None
         for place, tensor in zip(self.places, tensors):
             place.data = tensor.data_ptr()

@@ -27,7 +27,6 @@ CONSTANTS = {
     "ring_mib": ("src/run/staging_plan.h", r"ring_bytes = size_t\{(\d+)\} << 20;"),
     "scratch_gib": ("src/run/engine.h", r"scratch_budget = size_t\{(\d+)\} << 30;"),
     "streams": ("src/run/engine.h", r"int streams = (\d+);"),
-    "operator_scratch_mib": ("python/hw4/torch_op.py", r"_MOST_WORKSPACE = (\d+) << 20"),
 }
 
 
