@@ -67,22 +67,24 @@ protected:
         return cases.ends;
     }
 
-    // Tries both ways of copying, each number of streams and each chunk size.
+    // Tries each number of streams and each chunk size, with both ways of copying by turns.
     void expect_no_failure(const Contract& contract, std::initializer_list<int> streams,
                            std::initializer_list<int64_t> chunks) {
-        for (const Copies copies : {Copies::two_d, Copies::linear})
-            for (const int count : streams)
-                for (const int64_t batches : chunks) {
-                    EngineOptions options;
-                    options.contract = &contract;
-                    options.copies = copies;
-                    options.streams = count;
-                    options.chunk_batches = batches;
-                    for (const Failure& end : run(options))
-                        EXPECT_EQ(end, Failure{}) << contract.name << name_of(copies) << count << batches;
-                }
+        for (const int count : streams) {
+            ++turn_; // a chunk size has the other way with the next number of streams, and under the next contract
+            for (const int64_t batches : chunks) {
+                EngineOptions options;
+                options.contract = &contract;
+                options.copies = turn_++ % 2 == 0 ? Copies::two_d : Copies::linear;
+                options.streams = count;
+                options.chunk_batches = batches;
+                for (const Failure& end : run(options))
+                    EXPECT_EQ(end, Failure{}) << contract.name << name_of(options.copies) << count << batches;
+            }
+        }
     }
 
+    size_t turn_ = 0;
     InterruptGuard interrupts_;
     TemporaryFolder folder_;
     std::vector<hw4::Names> names_;

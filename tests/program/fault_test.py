@@ -165,7 +165,8 @@ def failing_call(number, error):
 
 
 class CudaFaultTest(NeedsGpu, FaultTest):
-    """The k-th checked CUDA call fails, for every k of a run with several chunks, or for a sample of them."""
+    """The k-th checked CUDA call fails, for every k of a run with several chunks, or for a sample of them. Each run makes
+    a context."""
 
     def setUp(self):
         super().setUp()
@@ -178,38 +179,12 @@ class CudaFaultTest(NeedsGpu, FaultTest):
             self.assert_same_bytes(self.out.read_bytes(), by_seq(self.case))
         return done
 
-    def number_of_calls(self):
-        """The number of checked calls in a run; waiting threads add a varying few."""
-        least, most = 1, 2
-        while self.run_with(most, UNKNOWN).returncode != OK:
-            least, most = most, 2 * most
-        while most - least > 1:
-            middle = (least + most) // 2
-            least, most = (least, middle) if self.run_with(middle, UNKNOWN).returncode == OK else (middle, most)
-        self.assertGreater(least, 30, "too few calls were checked")
-        return least
-
     def fail_call(self, number, error, codes, wanted):
-        with self.subTest(number=number, error=error):
-            done = self.run_with(number, error)
-            self.assertIn(done.returncode, codes, done.stderr)
-            if done.returncode != OK:
-                self.assert_fails(done, done.returncode, wanted, None)
-
-    def fail_first_calls(self, *fault):
-        for number in range(3, FIRST_CALLS):  # the first two come before the CUDA context
-            self.fail_call(number, *fault)
-
-    def fail_later_calls(self, error, codes, wanted):
-        seed = random.randrange(1 << 30)
-        chance = random.Random(seed)
-        calls = self.number_of_calls()
-        number = FIRST_CALLS
-        with self.subTest(of=calls, seed=seed):
-            while number <= calls:
-                late = number > calls - 5  # this run may have made fewer calls
-                self.fail_call(number, error, (OK, *codes) if late else codes, wanted)
-                number += 1 if SOAK else chance.randrange(1, 8)
+        done = self.run_with(number, error)
+        self.assertIn(done.returncode, codes, f"call {number}, error {error}: {done.stderr}")
+        if done.returncode != OK:
+            self.assert_fails(done, done.returncode, wanted, None)
+        return done.returncode
 
     def test_no_context(self):
         for error, code, wanted in WITHOUT_CONTEXT:
@@ -217,16 +192,24 @@ class CudaFaultTest(NeedsGpu, FaultTest):
                 self.assert_fails(self.run_with(2, error), code, wanted, None)
 
     def test_first_calls_fail(self):
-        self.fail_first_calls(*FAILING)
-
-    def test_later_calls_fail(self):
-        self.fail_later_calls(*FAILING)
+        for number in range(3, FIRST_CALLS):  # the first two come before the CUDA context
+            self.fail_call(number, *FAILING)
 
     def test_first_calls_lack_memory(self):
-        self.fail_first_calls(*LACKING)
+        for number in range(3, FIRST_CALLS, 1 if SOAK else 3):
+            self.fail_call(number, *LACKING)
 
-    def test_later_calls_lack_memory(self):
-        self.fail_later_calls(*LACKING)
+    def test_later_calls_fail_or_lack_memory(self):
+        """Until a run is through: it made fewer calls. Waiting threads make a varying few, so ten calls later a run must
+        be through too."""
+        seed, (error, codes, wanted) = random.randrange(1 << 30), FAILING
+        chance, number = random.Random(seed), FIRST_CALLS
+        with self.subTest(seed=seed):
+            while self.fail_call(number, error, (OK, *codes), wanted) != OK:
+                self.fail_call(number, *LACKING)
+                number += 1 if SOAK else chance.randrange(1, 20)
+            self.assertGreater(number, 30, "too few calls were checked")
+            self.assertEqual(self.run_with(number + 10, error).returncode, OK)
 
 
 class CudaStartTest(FaultTest):

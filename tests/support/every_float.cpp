@@ -52,9 +52,9 @@ HW4_FMA_CLONES double largest_exp2_error(uint32_t first, uint32_t last) {
     return *std::max_element(worst.begin(), worst.end());
 }
 
-HW4_FMA_CLONES double exp2_differences_from_one(uint32_t first, uint32_t last) {
+HW4_FMA_CLONES double exp2_differences_from_one(uint32_t first, uint32_t last, uint32_t step) {
     uint32_t different = 0;
-    for (uint32_t u = first; u < last; ++u) different += exp2_of(u) != 1.0f;
+    for (uint32_t u = first; u < last; u += step) different += exp2_of(u) != 1.0f;
     return different;
 }
 

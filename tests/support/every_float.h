@@ -7,6 +7,6 @@
 namespace hw4 {
 
 double largest_exp2_error(uint32_t first, uint32_t last); // relative to the exact 2^x
-double exp2_differences_from_one(uint32_t first, uint32_t last);
+double exp2_differences_from_one(uint32_t first, uint32_t last, uint32_t step);
 
 } // namespace hw4

@@ -118,9 +118,10 @@ inline std::vector<Stray> strays(int64_t n, int64_t d) {
     return found;
 }
 
-inline AttentionCase stray_case(const Stray& stray, int64_t d) {
-    return AttentionCase::filled({1, stray.tokens(), d}, stray.name,
-                                 [&](float* qkv, int64_t) { stray.fill_batch(qkv, d); });
+// Each batch strays in its own way.
+inline AttentionCase stray_case(const std::vector<Stray>& list, int64_t d) {
+    return AttentionCase::filled({static_cast<int64_t>(list.size()), list[0].tokens(), d}, "from " + list[0].name,
+                                 [&](float* qkv, int64_t b) { list[static_cast<size_t>(b)].fill_batch(qkv, d); });
 }
 
 // Every other batch strays, each in another way that shows.

@@ -121,12 +121,12 @@ TEST_P(EachBackwardKernel, GivesSomeOfTheGradients) {
         for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 200, 200, 33}, BackwardSizes{2, 2, 1, 300, 70, 8},
                                            BackwardSizes{1, 3, 1, 70, 200, 5}, BackwardSizes{1, 1, 1, 2200, 2200, 2}}) {
             const AttentionCase& test = reference_case(backward_of(sizes, mask), CaseKind::spread, 11);
-            for (const int shares : {3, 5})
-                for (const std::vector<CasePart>& parts : divide_into_parts(test.problem, shares, Gradients::cut))
-                    for (const CasePart& part : parts) {
-                        SCOPED_TRACE(test.name + " in " + std::to_string(shares));
-                        expect_reference_rows(test, part, 2);
-                    }
+            const int shares = mask == Mask::none ? 3 : 5;
+            for (const std::vector<CasePart>& parts : divide_into_parts(test.problem, shares, Gradients::cut))
+                for (const CasePart& part : parts) {
+                    SCOPED_TRACE(test.name + " in " + std::to_string(shares));
+                    expect_reference_rows(test, part, 2);
+                }
         }
 }
 
@@ -184,10 +184,8 @@ TEST_P(EachBackwardKernel, TakesAForwardThatWasDoneBefore) {
 TEST_P(EachBackwardKernel, TakesHeadsInSeveralRounds) {
     const Problem problem = backward_of({1, 2, 1, 1100, 2100, 3});
     EXPECT_LT(plan_of(GetParam(), problem, 1).scratch_bytes, plan_of(GetParam(), problem, 7).scratch_bytes);
-    for (const Mask mask : kEveryMask) {
-        expect_reference_bytes(backward_of({1, 2, 1, 1100, 2100, 3}, mask), CaseKind::uniform, {1, 2, 7});
-        expect_reference_bytes(backward_of({1, 1, 1, 2100, 1100, 3}, mask), CaseKind::uniform, {1, 2, 7});
-    }
+    expect_reference_bytes(problem, CaseKind::uniform, {1, 2, 7});
+    expect_reference_bytes(backward_of({1, 1, 1, 2100, 1100, 3}, Mask::causal), CaseKind::uniform, {1, 2, 7});
 }
 
 // One thread has memory for two of the three slabs that share keys; the second round takes no slab of the next head.

@@ -174,8 +174,10 @@ TEST_P(EachKernel, TakesLargeDimensions) {
 
 // Kernels that pack do so in several stretches; three tiles of keys, the last of which is its own segment.
 TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
-    for (const int64_t tokens : {1, 66}) {
-        const AttentionCase& test = reference_case({1, tokens, (1 << 16) + 37}, CaseKind::spread, 7);
+    for (const int64_t keys : {1, 66}) {
+        Problem problem(1, 3, (1 << 16) + 37);
+        problem.keys = keys;
+        const AttentionCase& test = reference_case(problem, CaseKind::spread, 7);
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
     }
 }
