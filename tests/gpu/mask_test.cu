@@ -72,7 +72,7 @@ TEST_P(EachKernelWithAWindow, GivesTheReferenceBytes) {
         }
 }
 
-// Large blocks, and units that several blocks share.
+// Many blocks, and units that several blocks share.
 TEST_P(EachKernelWithAWindow, GivesTheReferenceBytesWhenTheCardIsFull) {
     const int64_t batches = current_device().multiprocessors / 4;
     for (const int64_t dim : {32, 64, 128})

@@ -4,7 +4,6 @@
 #include "src/contracts/f32/asked_gradients.h"
 #include "src/gpu/common/forward_args.h"
 #include "src/gpu/launch.h"
-#include "src/gpu/plan.h"
 
 namespace hw4::gpu {
 

@@ -9,10 +9,11 @@
 // Memory    A block of 128 rows: 74 KiB at d = 32 (3 blocks per multiprocessor), 111 at 64 (2), 181 at 128 (1); few
 //           rows or little memory: 64 rows, 75 KiB at 64 and 125 at 128. K comes float by float, 4 rows x 8 columns per
 //           warp, into rows 4 banks apart: no conflicts. Weights: see weight_offset. 159 to 255 registers,
-//           none spilled if all columns exist (sm_90).
+//           none spilled (sm_90).
 // Order     Scores: blocks of 32 columns, ascending. Sums: a thread's keys belong to one sum lane. p*v: keys ascending,
 //           a tile is a segment, totals in registers.
-// Limits    Nothing overlaps: a block waits for its copies, then computes.
+// Limits    Nothing overlaps: a block waits for its copies, then computes. d is 32, 64 or 128, as in the next two
+//           rungs: drawn_tiles also has code for fewer columns.
 #include <algorithm>
 #include <limits>
 

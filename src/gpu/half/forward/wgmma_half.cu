@@ -12,8 +12,8 @@
 //           Longest jobs first; the rows of jobs beyond the number of queries are before the first query.
 // Order     Tiles from the last to the first, in each a fixed order (output_rows.cuh), in any block.
 // Limits    Dims in between take as long as 64 or 128.
-// Steps     report/report.md, sections 2.4 and 2.6. With 512 heads of N = 1024, d = 64, wgmma_bf16 has 420 TFLOP/s, and
-//           410 without turns.
+// Steps     report/report.md, sections 2.4 and 2.6. With 512 heads of N = 1024, d = 64, wgmma_bf16 has 420 TFLOP/s on
+//           an H200, and 410 without turns.
 // No help   TFLOP/s of bf16 on an H200, N = 8192, no mask, 64 heads of d = 64 and 32 of d = 128. Turns with a block
 //           for each job: 465 and 546 where wgmma_ahead had 493 and 592. Measured while tops
 //           stayed (output_rows.cuh), when the last step had 531 and 659. d = 64: two groups, 436, also with 192 keys;
