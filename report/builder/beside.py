@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from .spread import drifts
 
-LEAST_PAIRS = 5
+LEAST_PAIRS = LEAST_ROUNDS = 5
 PEERS = {"cudnn": "cuDNN", "fa2": "FlashAttention-2", "efficient": "PyTorch efficient", "naive": "PyTorch naive",
          "paged": "pages", "lengths": "packed sequences"}
 OWN = ("paged", "lengths")  # hw4 itself
@@ -23,9 +23,10 @@ class Pair(SimpleNamespace):
         return f"{', '.join(map(str, self.cell))}{', causal' if self.causal else ''}"
 
 
-def fair(found, *sides):
-    """Enough pairs with equal clocks, and no drift on either side."""
-    return found.get("pairs", 0) >= LEAST_PAIRS and not any(drifts(side["seconds"]) for side in sides)
+def fair(row, found, *sides):
+    """Enough rounds, and pairs with equal clocks; no drift on either side."""
+    enough = row["rounds"] >= LEAST_ROUNDS and found.get("pairs", 0) >= LEAST_PAIRS
+    return enough and not any(drifts(side["seconds"]) for side in sides)
 
 
 def pairs(data, *sections, **wanted) -> list[Pair]:
@@ -41,7 +42,7 @@ def pairs(data, *sections, **wanted) -> list[Pair]:
                 **{name: row[name] for name in FIELDS},
                 peer=peer, cell=tuple(row["cell"]), ratio=result["ratio"] or others / seconds,
                 spread_percent=result["spread_percent"], seconds=seconds, rate=row["amount"] / seconds,
-                mhz=median(sides[0]["mhz"]), fair=fair(result, *sides)))
+                mhz=median(sides[0]["mhz"]), fair=fair(row, result, *sides)))
     return [pair for pair in found if all(getattr(pair, name) == value for name, value in wanted.items())]
 
 

@@ -347,6 +347,8 @@ def beside_peers(data):
                           "left_out": len(some) - len(best), **{
                               dim: {passes: extremes(values) for passes, values in of_dim.items()}
                               for dim, of_dim in ratios.items()}}
+    for name in ("lab5", "cs336"):
+        tree[name] = {"lost": sum(pair.ratio < 1 for pair in beside.sustained(data, name))}
     for name, peer in (("paged", "paged"), ("packed", "lengths")):
         tree[name] = extremes({f"{pair.contract}, {pair.dtype}, {pair.title}": pair.ratio
                                for pair in beside.pairs(data, "decode", "packed", peer=peer) if pair.fair})

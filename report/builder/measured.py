@@ -118,9 +118,10 @@ class Measured:
     def ablation(self) -> list[tuple[dict, float | None]]:
         """The cells, each with its fraction of the whole kernel's rate; None where the samples drift."""
         cells = self["ablation"]["cells"]
-        whole = {cell["kernel"]: median(cell["seconds"]) for cell in cells if cell["without"] == "nothing"}
-        return [(cell, None if drifts(cell["seconds"]) else whole[cell["kernel"]] / median(cell["seconds"]))
-                for cell in cells]
+        whole = {cell["kernel"]: cell["seconds"] for cell in cells if cell["without"] == "nothing"}
+        both = [(cell, whole[cell["kernel"]], cell["seconds"]) for cell in cells]
+        return [(cell, None if drifts(before) or drifts(after) else median(before) / median(after))
+                for cell, before, after in both]
 
     @property
     def device(self):

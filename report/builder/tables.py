@@ -91,12 +91,11 @@ def beside_decode(data):
     """The rate of reading a cache beside the fastest peer's."""
     rows = []
     for some in beside.by_cell(beside.pairs(data, "decode", passes="decode")).values():
-        one, best = some[0], beside.best_peer(some)
-        if not any(pair.fair for pair in some):
-            continue
-        batch, heads, kv_heads, tokens, dim = one.cell
-        rows.append((code(one.contract), one.dtype, f"{batch}, {heads}/{kv_heads}, {tokens}, {dim}",
-                     significant(one.seconds * 1e6), f"{one.rate:.0f}", f"{100 * one.rate * 1e9 / MEMORY_BYTES:.0f} %",
+        one, best = next((pair for pair in some if pair.fair), None), beside.best_peer(some)
+        batch, heads, kv_heads, tokens, dim = some[0].cell
+        rows.append((code(some[0].contract), some[0].dtype, f"{batch}, {heads}/{kv_heads}, {tokens}, {dim}",
+                     *((significant(one.seconds * 1e6), f"{one.rate:.0f}",
+                        f"{100 * one.rate * 1e9 / MEMORY_BYTES:.0f} %") if one else (NOT_KNOWN,) * 3),
                      *((f"{best.ratio:.2f} × {beside.PEERS[best.peer]}", f"{best.spread_percent:.1f}") if best else
                        (NOT_KNOWN,) * 2)))
     return markdown(("contract", "cache", "B, heads of Q/K, N, d", "µs", "GB/s", "of 4.8 TB/s", "× best peer",

@@ -141,7 +141,7 @@ class Compared(Folder):
         return tables.TABLES[name](self.measured())
 
     def test_only_fair_comparisons_count(self):
-        self.add_beside(row(1.25), row(0.5, pairs=4), row(0.6, drift=1.03), row(0.9, peer="fa2", causal=True),
+        self.add_beside(row(1.25), row(0.5, pairs=4), row(0.5, rounds=4), row(0.6, drift=1.03), row(0.9, peer="fa2", causal=True),
                         row(0.7, peers={"cudnn": {"refused": "no memory"}}, series={}),
                         row(1, peers={"cudnn": {"ratio": None, "spread_percent": None, "pairs": 1}}))
         self.assertEqual([(pair.peer, pair.ratio) for pair in beside.sustained(self.measured())],
