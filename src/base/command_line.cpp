@@ -4,8 +4,6 @@
 #include <deque>
 #include <stdexcept>
 
-#include "src/base/error.h"
-
 namespace hw4 {
 namespace {
 
@@ -32,19 +30,18 @@ std::string why_refused(int code, char** argv, const option* options) {
     return "unknown or ambiguous option '" + given + "'" + meant;
 }
 
-// Such as "hw4 train ".
-std::string& command_in_use() {
-    static std::string command;
-    return command;
-}
+constexpr char kSeeHelp[] = "; see --help";
 
 } // namespace
 
-void usage_error(const std::string& what) {
-    throw Error(ExitCode::usage, what + "; see " + command_in_use() + "--help");
-}
+void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + kSeeHelp); }
 
-void name_command(const std::string& command) { command_in_use() = command + " "; }
+Error naming_command(const std::string& command, const Error& error) {
+    std::string text = error.what();
+    const size_t at = text.rfind(kSeeHelp);
+    if (at != std::string::npos) text.insert(text.find("--", at), command + " ");
+    return {error.code(), text};
+}
 
 void refuse_value(const std::string& option, const std::string& text, const std::string& need) {
     throw std::invalid_argument("--" + option + " '" + text + "': need " + need);

@@ -8,12 +8,22 @@
 #include <string>
 #include <vector>
 
+#include "src/base/error.h"
+
 namespace hw4 {
 
-// Throws Error (usage), which names the --help of the command.
+// Throws Error (usage), which names --help.
 [[noreturn]] void usage_error(const std::string& what);
-// The command that the process runs, such as "hw4 train"; without a call --help goes without a name.
-void name_command(const std::string& command);
+// The same error; if it names --help, that of a command such as "hw4 train".
+Error naming_command(const std::string& command, const Error& error);
+template <class Work>
+auto within_command(const std::string& command, const Work& work) {
+    try {
+        return work();
+    } catch (const Error& error) {
+        throw naming_command(command, error);
+    }
+}
 // Refuses the value of an option while take_options() takes it, like any other error of the command line.
 [[noreturn]] void refuse_value(const std::string& option, const std::string& text, const std::string& need);
 

@@ -41,11 +41,10 @@ Request parse(int argc, char** argv) {
 } // namespace
 
 ExitCode run_train(int argc, char** argv, Ranks& ranks) {
-    name_command("hw4 train");
     Request request;
     agree(ranks, [&] {
         if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());
-        request = parse(argc, argv);
+        request = within_command("hw4 train", [&] { return parse(argc, argv); });
     });
     if (request.action == Action::run) {
         const int share = share_of_processors(ranks, available_processors(), allowed_processors());
