@@ -217,6 +217,7 @@ TEST_P(Properties, APowerOfTwoOrASignMayMoveFromQToK) {
 TEST_P(Properties, APermutationOfTheBatchesPermutesTheOutput) {
     for (const Problem& problem : {Problem{2, 5, 3}, Problem{7, 50, 20}, Problem{40, 33, 64}, Problem{150, 3, 5}})
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
+            if (!GetParam().why_not(problem).empty()) continue;
             const Matrices test(problem, kind);
             const std::vector<size_t> order = shuffled(test.batches());
             Matrices permuted = test;
