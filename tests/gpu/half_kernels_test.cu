@@ -423,14 +423,13 @@ TEST_P(HalfForwardKernel, GivesTheSameBytesFromFileToFile) {
     EXPECT_TRUE(HalfRows(test.problem, element(), test.qkv).hold(out));
     const std::string expected = hw4::bytes_of(out.data(), out.size());
     for (const int streams : {1, 3})
-        for (const int64_t chunk : {1, 4, 11})
-            for (const Copies copies : {Copies::two_d, Copies::linear}) {
-                options.streams = streams;
-                options.chunk_batches = chunk;
-                options.copies = copies;
-                EXPECT_TRUE(from_file_to_file(test, options, {}, make_engine) == expected)
-                    << streams << " streams, " << chunk << " batches, " << name_of(copies);
-            }
+        for (const int64_t chunk : {1, 4, 11}) {
+            options.streams = streams;
+            options.chunk_batches = chunk;
+            options.copies = (chunk == 4) == (streams == 1) ? Copies::two_d : Copies::linear;
+            EXPECT_TRUE(from_file_to_file(test, options, {}, make_engine) == expected)
+                << streams << " streams, " << chunk << " batches, " << name_of(options.copies);
+        }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, HalfForwardKernel, testing::ValuesIn(half_kernels({&kForward})), kernel_of_instance);

@@ -167,7 +167,7 @@ struct CornerCase {
     CaseKind kind;
 };
 
-// Every kind on every corner; without HW4_SOAK a quarter of the kinds on each large corner, and an eighth on the
+// Every kind on every corner; without HW4_SOAK a quarter of the kinds on each large corner, and one on each of the
 // largest.
 inline std::vector<CornerCase> corner_cases() {
     constexpr int64_t kLarge = 5'000'000; // products
@@ -178,7 +178,7 @@ inline std::vector<CornerCase> corner_cases() {
         for (size_t kind = 0; kind < std::size(kAllKinds); ++kind) {
             const Problem& problem = corners[corner];
             const int64_t products = problem.batches * problem.queries * problem.keys * problem.dim;
-            const size_t each = soaks() ? 1 : products > kLargest ? 8 : products > kLarge ? 4 : 1;
+            const size_t each = soaks() ? 1 : products > kLargest ? std::size(kAllKinds) : products > kLarge ? 4 : 1;
             if ((corner + kind) % each == 0) list.push_back({problem, kAllKinds[kind]});
         }
     return list;

@@ -267,7 +267,7 @@ inline const std::vector<AttentionCase>& mixed_rows_cases(const Contract& contra
     static std::map<const Contract*, std::vector<AttentionCase>> made;
     std::vector<AttentionCase>& cases = made[&contract];
     if (!cases.empty()) return cases;
-    const int64_t fewer = &contract == &kF32 ? 1 : 8;
+    const int64_t fewer = &contract != &kF32 ? 8 : soaks() ? 1 : 2;
     size_t turn = 0;
     const auto add = [&](const Problem& problem) {
         cases.push_back(mixed_rows(problem.of_batches((problem.batches + fewer - 1) / fewer), turn, contract));
