@@ -472,7 +472,8 @@ test: | need-test
 tests: $(BUILD)/unit_tests $(BUILD)/fault_shim.so $(BUILD)/differential $(if $(MPI_FOUND),$(BUILD)/hw4_mpi)
 # A plain Python cannot load instrumented code.
 tests: $(if $(INSTRUMENT),,lib $(EXAMPLES))
-tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES))
+# No test runs what make run links in place of kernels.
+tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES) $(call objects,$(NO_KERNELS)))
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
 
@@ -774,4 +775,4 @@ help:
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(LIBRARY_OBJECTS) $(WITH_MPI) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
     judge/compare.cpp $(UNIT_SUPPORT) tests/support/expected_by_cpu.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU) \
-    tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU)))
+    tests/support/large_tiles.cu $(wildcard profile/*.cu) $(wildcard report/reference/*.cu) $(NO_GPU) $(NO_KERNELS)))

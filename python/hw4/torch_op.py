@@ -79,7 +79,11 @@ class _Call:
         call, needs, q = self.call, self.needs, tensors[0]
         # Allocate first: the allocation may run other Python code, which may come here too.
         size = max(self.workspace_bytes, needs.check_bytes if check else 0)
-        workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size and q.is_cuda else None
+        try:
+            workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size and q.is_cuda else None
+        except torch.cuda.OutOfMemoryError:  # the least is slower, with the same bytes
+            size = max(needs.workspace_bytes, needs.check_bytes if check else 0)
+            workspace = torch.empty(size, dtype=torch.uint8, device=q.device)
         for place, tensor in zip(self.places, tensors):
             place.data = tensor.data_ptr()
         if lengths is not None:

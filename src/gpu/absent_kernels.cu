@@ -6,7 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/gpu/f32/forward/split_keys.h"
-#include "src/gpu/half/kernels.h"
+#include "src/gpu/kernels.h"
 
 namespace hw4::gpu {
 

@@ -669,6 +669,27 @@ class OperatorTest(unittest.TestCase):
             a, b, c = (t[:, :, at:at + 1] for t in (q, k, v))
             self.assertTrue(same(captured, hw4.decode(*expected.append(b, c, rope=table, q=a))), at)
 
+    def test_short_memory_takes_the_least_workspace(self):
+        if "cuda" not in devices():
+            self.skipTest("needs a GPU")
+        refused, empty, most = [], torch.empty, 32 << 20
+
+        def gradients():
+            leaves = [t.requires_grad_() for t in drawn((1, 1, 1, 4096, 4096, 64), device="cuda")]
+            hw4.attention(*leaves).sum().backward()
+            return [leaf.grad for leaf in leaves]
+
+        def short(*size, **options):
+            if options.get("dtype") == torch.uint8 and size[0] > most:
+                refused.append(size[0])
+                raise torch.cuda.OutOfMemoryError
+            return empty(*size, **options)
+
+        expected = gradients()
+        with unittest.mock.patch("torch.empty", short):
+            self.assertTrue(all(map(same, gradients(), expected)))
+        self.assertEqual(len(refused), 1)
+
     def test_values_without_meaning_end(self):
         """Values outside a kernel's range do not make it hang or write outside its outputs."""
         if "cuda" not in devices():
