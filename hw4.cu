@@ -108,7 +108,7 @@ int fail_alone(Ranks& ranks, ExitCode code, const char* message) {
 ExitCode run_command(int argc, char** argv, Ranks& ranks) {
     const std::string command = argc > 1 ? argv[1] : "", topic = argc > 2 ? argv[2] : "";
     if (command == "bench") return run_bench(argc - 1, argv + 1, ranks);
-    if (command == "train") return run_train(argc - 1, argv + 1, ranks);
+    if (command == "train") return within_command("hw4 train", [&] { return run_train(argc - 1, argv + 1, ranks); });
     if (command != "help") return act(agreed_options(argc, argv, ranks), ranks);
     if (topic != "bench" && topic != "train") return run_help(argc - 1, argv + 1, ranks);
     std::vector<char*> words(argv + 1, argv + argc + 1); // hw4 help bench step: hw4 bench step --help

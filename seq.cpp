@@ -121,7 +121,8 @@ void run(const Request& request) {
 int main(int argc, char** argv) {
     return hw4::run_program("seq", [&] {
         if (argc > 1 && argv[1] == std::string("train"))
-            hw4::step::train_by_reference(argc - 1, argv + 1, version_line());
+            hw4::within_command("seq train",
+                                [&] { hw4::step::train_by_reference(argc - 1, argv + 1, version_line()); });
         else if (const std::optional<Request> request = parse(argc, argv))
             run(*request);
         return 0;

@@ -36,11 +36,12 @@ constexpr char kSeeHelp[] = "; see --help";
 
 void usage_error(const std::string& what) { throw Error(ExitCode::usage, what + kSeeHelp); }
 
-Error naming_command(const std::string& command, const Error& error) {
+void name_command(Error& error, const std::string& command) {
     std::string text = error.what();
     const size_t at = text.rfind(kSeeHelp);
-    if (at != std::string::npos) text.insert(text.find("--", at), command + " ");
-    return {error.code(), text};
+    if (at == std::string::npos) return;
+    text.insert(text.find("--", at), command + " ");
+    static_cast<std::runtime_error&>(error) = std::runtime_error(text);
 }
 
 void refuse_value(const std::string& option, const std::string& text, const std::string& need) {

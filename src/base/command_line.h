@@ -14,14 +14,15 @@ namespace hw4 {
 
 // Throws Error (usage), which names --help.
 [[noreturn]] void usage_error(const std::string& what);
-// The same error; if it names --help, that of a command such as "hw4 train".
-Error naming_command(const std::string& command, const Error& error);
+void name_command(Error& error, const std::string& command);
+// Runs a command such as "hw4 train": errors that name --help name that of the command.
 template <class Work>
 auto within_command(const std::string& command, const Work& work) {
     try {
         return work();
-    } catch (const Error& error) {
-        throw naming_command(command, error);
+    } catch (Error& error) {
+        name_command(error, command);
+        throw; // of the same type
     }
 }
 // Refuses the value of an option while take_options() takes it, like any other error of the command line.

@@ -214,10 +214,9 @@ ExitCode command(int argc, char** argv) {
 
 // Parses the arguments with `parse` on every rank; only the first one prints.
 template <class Parse, class Run>
-ExitCode on_ranks(const std::string& name, int argc, char** argv, Ranks& ranks, const Parse& parse,
-                  std::string (*help)(), const Run& run) {
+ExitCode on_ranks(int argc, char** argv, Ranks& ranks, const Parse& parse, std::string (*help)(), const Run& run) {
     decltype(parse(argc, argv)) request;
-    agree(ranks, [&] { request = within_command(name, [&] { return parse(argc - 1, argv + 1); }); });
+    agree(ranks, [&] { request = parse(argc - 1, argv + 1); });
     if (request.action != Action::run && !ranks.is_first()) return ExitCode::ok;
     return act(request, help, [&](const auto& to_run) { return run(to_run, {argv, argv + argc}, ranks); });
 }
@@ -230,14 +229,14 @@ ExitCode run_bench(int argc, char** argv, Ranks& ranks) {
     const std::string name = "hw4 bench" + (has_own_help ? " " + first : "");
     const auto measured = [&] {
         if (first == "allreduce")
-            return on_ranks(name, argc, argv, ranks, bench::parse_allreduce, bench::allreduce_help, run_allreduce);
-        if (first == "step") return on_ranks(name, argc, argv, ranks, bench::parse_step, bench::step_help, run_step);
+            return on_ranks(argc, argv, ranks, bench::parse_allreduce, bench::allreduce_help, run_allreduce);
+        if (first == "step") return on_ranks(argc, argv, ranks, bench::parse_step, bench::step_help, run_step);
         agree(ranks, [&] {
             if (ranks.count() > 1) throw Error(ExitCode::usage, "bench is for one process, but for allreduce and step");
         });
-        return within_command(name, [&] { return command(argc, argv); });
+        return command(argc, argv);
     };
-    const ExitCode code = measured();
+    const ExitCode code = within_command(name, measured);
     agree(ranks, flush_standard_output);
     return code;
 }

@@ -44,7 +44,7 @@ ExitCode run_train(int argc, char** argv, Ranks& ranks) {
     Request request;
     agree(ranks, [&] {
         if (!ranks.why_no_case().empty()) throw Error(ExitCode::usage, ranks.why_no_case());
-        request = within_command("hw4 train", [&] { return parse(argc, argv); });
+        request = parse(argc, argv);
     });
     if (request.action == Action::run) {
         const int share = share_of_processors(ranks, available_processors(), allowed_processors());

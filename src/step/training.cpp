@@ -354,7 +354,7 @@ void run_training(const TrainingRequest& request, const std::string& program, in
 }
 
 void train_by_reference(int argc, char** argv, const std::string& version) {
-    const TrainingRequest request = within_command("seq train", [&] { return parse_training(argc, argv, {}); });
+    const TrainingRequest request = parse_training(argc, argv, {});
     if (request.action == Action::help) std::fputs(training_help("seq", "").c_str(), stdout);
     if (request.action == Action::version) std::fputs(version.c_str(), stdout);
     if (request.action != Action::run) return;
