@@ -133,11 +133,6 @@ def contracts(device="cpu"):
             device == "cpu" and all(computes_like_seq(kernel) for kernel in kernels(device, contract["name"]))]
 
 
-def accuracy(contract):
-    """The tolerance for small numbers."""
-    return {"fixed16": 1e-3, "bf16": 0.1, "fp16": 1e-2}.get(contract, 1e-5)
-
-
 def revisions():
     """The revision of each contract's forward."""
     return {contract["name"]: next(computed["revision"] for computed in contract["computes"]
@@ -982,26 +977,6 @@ class UsageTest(CliTest):
             for device in ("auto", "cpu", "gpu"):
                 self.assert_refused(NO_GPU, rf"kernel '{kernel}' is a GPU kernel, and this build lacks it: built without "
                                             r"CUDA$", "--device", device, "--kernel", kernel, self.source, self.out)
-
-
-
-class BytesTest(CliTest):
-    def test_against_the_definition(self):
-        # Runs seq itself, so that a mistake common to all programs shows too.
-        B, N, d = 2, 37, 5
-        data = generated(B, N, d).read_bytes()
-        numbers = array.array("f", data[12:])
-        outputs = {contract: array.array("f", by_seq(generated(B, N, d), contract)) for contract in contracts()}
-        self.assertEqual({len(got) for got in outputs.values()}, {B * N * d})
-        for b in range(B):
-            q, k, v = ([numbers[((3 * b + m) * N + i) * d:][:d] for i in range(N)] for m in range(3))
-            for i in range(N):
-                scores = [sum(x * y for x, y in zip(q[i], key)) / math.sqrt(d) for key in k]
-                weights = [math.exp(s - max(scores)) for s in scores]
-                for x in range(d):
-                    want = sum(w * row[x] for w, row in zip(weights, v)) / sum(weights)
-                    for contract, got in outputs.items():
-                        self.assertLess(abs(got[(b * N + i) * d + x] - want), accuracy(contract))
 
 
 class SeqTest(CliTest):

@@ -227,41 +227,6 @@ class BytesTest(LibraryTest):
                 library.run(given)
                 self.assertEqual(backward.results(), recomputed)
 
-    def test_another_scale(self):
-        """Twice the scale is the same as twice the queries, to the bit."""
-        for contract, operations in CONTRACTS.items():
-            for operation in operations:
-                found = []
-                for scale, factor in ((0.25, 1), (0, 2)):
-                    case = Case((2, 2, 1, 9, 70, 64), contract, operation, causal=True)
-                    case.values["q"] = array.array("f", (factor * x for x in case.values["q"]))
-                    call = case.call()
-                    call.scale = scale
-                    lse = (ctypes.c_float * (2 * 2 * 9))()
-                    call.lse = ctypes.addressof(lse) if operation == 0 else None
-                    library.run(call)
-                    results = {name: array.array("f", data) for name, data in case.results().items()}
-                    if operation == 1:
-                        results["dq"] = array.array("f", (factor * x for x in results["dq"]))
-                    found.append((results, bytes(lse)))
-                with self.subTest(contract=contract, operation=operation):
-                    self.assertEqual(*found)
-
-    def test_windows(self):
-        """A window that begins a segment equals a call on its keys alone."""
-        keys, window = 150, 22  # the last query's window begins at key 128
-        case = Case((2, 4, 2, 1, keys, 33), "f32", causal=True)
-        call = case.call()
-        call.window = window
-        library.run(call)
-        cut = Case((2, 4, 2, 1, window, 33), "f32")
-        cut.values["q"] = case.values["q"]
-        for name in ("k", "v"):
-            rows = [case.values[name][first * 33:(first + window) * 33] for first in range(128, 4 * keys, keys)]
-            cut.values[name] = array.array("f", [x for head in rows for x in head])
-        library.run(cut.call())
-        self.assertEqual(case.results(), cut.results())
-
     def test_lengths_are_those_of_single_calls(self):
         sizes, lengths = (4, 4, 2, 5, 70, 33), (70, 1, 33, 64)
         for contract, causal, window, gap, heads_inside, threads in (
@@ -283,6 +248,13 @@ class BytesTest(LibraryTest):
             library.check(call)
             library.run(call)
             found = case.results()["o"], bytes(sums), bytes(statistics)
+            for page_keys in (16, 64, 256) if contract == "f32" else ():
+                pages, paged = Pages(case.rows, lengths, page_keys, gap, heads_inside), library.Call.from_buffer_copy(call)
+                pages.put_into(paged, paged.k, paged.v)
+                case.rows["o"].fill(array.array("f", [0]) * case.count["o"])
+                library.check(paged)
+                library.run(paged)
+                self.assertEqual((case.results()["o"], bytes(sums), bytes(statistics)), found, page_keys)
             for memory in (sums, statistics):
                 ctypes.memset(memory, 0, ctypes.sizeof(memory))
             case.rows["o"].fill(array.array("f", [0]) * case.count["o"])
@@ -296,23 +268,6 @@ class BytesTest(LibraryTest):
                 library.run(alone)
             with self.subTest(contract=contract, causal=causal, gap=gap):
                 self.assertEqual(found, (case.results()["o"], bytes(sums), bytes(statistics)))
-
-    def test_pages_are_like_one_piece(self):
-        sizes, lengths = (3, 4, 2, 5, 300, 33), (300, 1, 64)
-        given = (ctypes.c_int32 * 3)(*lengths)
-        for gap, heads_inside in ((0, False), (3, True)):
-            case = Case(sizes, "f32", causal=True)
-            call = case.call(gap, heads_inside)
-            call.lengths = ctypes.addressof(given)
-            library.run(call)
-            expected = case.results()
-            for page_keys in (16, 64, 256):
-                pages = Pages(case.rows, lengths, page_keys, gap, heads_inside)
-                pages.put_into(call, call.k, call.v)
-                case.rows["o"].fill(array.array("f", [0]) * case.count["o"])
-                library.check(call)
-                library.run(call)
-                self.assertEqual(case.results(), expected, page_keys)
 
     def test_decoding_is_prefill(self):
         """seq's bytes of whole sequences, in chunks and token by token, alone and among 64 sequences, each a token further

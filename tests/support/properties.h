@@ -214,21 +214,6 @@ TEST_P(Properties, APowerOfTwoOrASignMayMoveFromQToK) {
     }
 }
 
-TEST_P(Properties, APermutationOfTheBatchesPermutesTheOutput) {
-    for (const Problem& problem : {Problem{2, 5, 3}, Problem{7, 50, 20}, Problem{40, 33, 64}, Problem{150, 3, 5}})
-        for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread}) {
-            if (!GetParam().why_not(problem).empty()) continue;
-            const Matrices test(problem, kind);
-            const std::vector<size_t> order = shuffled(test.batches());
-            Matrices permuted = test;
-            permute(test.qkv.data(), permuted.qkv.data(), order, identity(problem.batch_input_floats()));
-            const std::vector<float> out = attend(test);
-            std::vector<float> expected(out.size());
-            permute(out.data(), expected.data(), order, identity(problem.batch_output_floats()));
-            EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test);
-        }
-}
-
 // Permuting the rows of Q, or the columns of V, permutes those of the output alike.
 TEST_P(Properties, APermutationOfQueriesOrColumnsOfVPermutesTheOutput) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
@@ -247,14 +232,6 @@ TEST_P(Properties, APermutationOfQueriesOrColumnsOfVPermutesTheOutput) {
                 }
                 EXPECT_TRUE(same_bytes(expected, attend(permuted))) << place(test) << ", " << which;
             }
-}
-
-TEST_P(Properties, RunningAgainGivesTheSameBytes) {
-    for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::brink}) {
-        const Matrices test({9, 150, 64}, kind);
-        const std::vector<float> out = attend(test);
-        for (int run = 0; run < 4; ++run) EXPECT_TRUE(same_bytes(out, attend(test))) << run;
-    }
 }
 
 // ---- Exact properties of integer sums

@@ -314,20 +314,6 @@ class OperatorTest(unittest.TestCase):
                     self.assertTrue(same(o, torch.cat([o for o, _ in alone])), (device, contract))
                     self.assertTrue(same(lse, torch.cat([lse for _, lse in alone])), (device, contract))
 
-    def test_long_caches(self):
-        """A GPU divides these keys among its blocks and gives the CPU's bytes."""
-        if "cuda" not in self.devices_with_lengths():
-            self.skipTest("needs a GPU")
-        for dtype in hw4.torch_op.ELEMENTS:
-            for shape in ((1, 1, 1, 1, 5000, 64), (1, 1, 1, 1, 5000, 128), (1, 4, 1, 1, 3000, 256), (3, 8, 1, 2, 2000, 128)):
-                tensors = drawn(shape, dtype)
-                lengths = [shape[4] - 700 * i for i in range(shape[0])]
-                expected = hw4.decode(*tensors, lengths, return_lse=True)
-                q, k, v = (t.cuda() for t in tensors)
-                for kind in ((k, v, lengths), *(in_pages(k, v, lengths, page_keys) for page_keys in (16, 128))):
-                    got = hw4.decode(q, *kind, return_lse=True)
-                    self.assertTrue(all(same(a, b) for a, b in zip(got, expected)), (dtype, shape))
-
     def test_refused_lengths_and_pages(self):
         """Every device refuses them where they are checked; unchecked, a GPU takes page 0 for one that is not there."""
         for device in self.devices_with_lengths():

@@ -172,26 +172,13 @@ TEST(DataParallel, HasTheBytesOfOneForEveryNumberOfRanks) {
                 EXPECT_TRUE(result == wanted) << ranks << (sharded ? " with shards" : "");
 }
 
-TEST(DataParallel, HasTheBytesOfOneInEveryWay) {
-    const Trained wanted = by_one();
-    for (const bool sharded : {false, true})
-        for (const Kind kind : {Kind::naive, Kind::bucketed, Kind::overlapped})
-            for (const int64_t micro_batch : {0, 1})
-                for (const Trained& result : by_ranks(2, {kind, 3 * kSegment * sizeof(float)}, sharded, micro_batch))
-                    EXPECT_TRUE(result == wanted) << name_of(kind) << " " << micro_batch;
-}
-
 TEST(DataParallel, HasTheBytesOfOneWhereNumbersAreNotOnTheHost) {
     const Trained wanted = by_one();
     for (const bool sharded : {false, true})
-        for (const Kind kind : {Kind::flat, Kind::overlapped})
+        for (const Kind kind : {Kind::naive, Kind::flat, Kind::bucketed, Kind::overlapped})
             for (const int ranks : {1, 2, 3, 7})
                 for (const Trained& result : by_ranks(ranks, {kind, 3 * kSegment * sizeof(float)}, sharded, 1, true))
                     EXPECT_TRUE(result == wanted) << ranks << name_of(kind) << sharded;
-}
-
-TEST(DataParallel, MicroBatchesOfOneRankAreJoinedAlike) {
-    for (const int64_t micro_batch : {1, 2, 4}) EXPECT_TRUE(by_ranks(1, {}, false, micro_batch).front() == by_one());
 }
 
 // One rank fails in backward; no rank waits forever, and nothing is updated.
