@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/command_line.h"
 #include "src/base/help_text.h"
 #include "src/base/interrupt.h"
 #include "src/base/standard_streams.h"

@@ -22,6 +22,7 @@ inline bool has_whole_tiles(const Problem& problem) {
 }
 Plan plan_tiles(const Problem& problem, const Device& device);
 Plan plan_whole_tiles(const Problem& problem, const Device& device); // of kernels without code for other d
+Plan plan_large_tiles(const Problem& problem, const Device& device); // and without small blocks
 void launch_register_tiles(const Launch& launch, cudaStream_t stream);
 void launch_async_tiles(const Launch& launch, cudaStream_t stream);
 void launch_woven_tiles(const Launch& launch, cudaStream_t stream);

@@ -14,6 +14,7 @@ namespace hw4::gpu {
 
 struct AsyncTiles : TileChoices {
     static constexpr bool kAlwaysWhole = true;
+    static constexpr bool kAlwaysLarge = true;
     static constexpr bool kAsync = true;
 };
 

@@ -10,9 +10,8 @@
 //           shortest.
 // Who, Memory, Order   As in woven_tiles, with zeros for missing columns. Scratch: up to 21 MB on an H200, for each
 //           launch at a time.
-// Limits    With a window w and d > 32, blocks always have half the rows, so that a build has fewer kernels. A block
-//           goes through w + 64 keys instead of w + 128, and each costs 1.08 times as much (kSmallBlockCost). By this
-//           estimate, which was not measured, windows above 700 keys take up to 8 % longer than in large blocks.
+// Limits    With a window and missing columns, blocks have half the rows, so that a build has fewer kernels: 8 % longer
+//           where a window is long (kSmallBlockCost; not measured).
 // No help   Shares of equal length, settled at the start, +0.5 to +3 % where the queue brings +2 to +6 %: the slow
 //           multiprocessors end last. Blocks of a multiprocessor on adjacent rows and the same keys, no gain. The
 //           next piece's Q and K copied during the last tile of this one: d = 32 up to +2 %, d = 64 -1 %, as the code

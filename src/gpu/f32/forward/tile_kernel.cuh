@@ -368,14 +368,13 @@ template <template <bool> class TilingOf, template <bool> class SmallTilingOf, c
 void with_either(const ForwardArgs& args, const Device& device, Visit visit) {
     using Large = TilingOf<true>;
     constexpr bool kWhole = Choices::kAlwaysWhole;
-    // A block with a window also computes keys that few of its rows see: half the rows, fewer of them.
-    if constexpr (Choices::kView == View::window)
-        return with_columns<SmallTilingOf>(args.dim, visit);
-    else if (takes_small_tiling(row_blocks<Large>(args), row_blocks<SmallTilingOf<true>>(args),
-                                sizeof(TileMemory<Large>), Choices::template Work<Large>::kDrawn, device))
-        return with_columns<SmallTilingOf, kWhole>(args.dim, visit);
-    else
-        return with_columns<TilingOf, kWhole>(args.dim, visit);
+    constexpr bool kWindow = Choices::kView == View::window; // its large blocks have code for whole columns alone
+    if constexpr (!Choices::kAlwaysLarge)
+        if ((kWindow && args.dim != Large::kDim) ||
+            takes_small_tiling(row_blocks<Large>(args), row_blocks<SmallTilingOf<true>>(args),
+                               sizeof(TileMemory<Large>), Choices::template Work<Large>::kDrawn, device))
+            return with_columns<SmallTilingOf, kWhole>(args.dim, visit);
+    return with_columns < TilingOf, kWhole || kWindow > (args.dim, visit);
 }
 
 // Calls visit(T()) with the tiling T for the problem; its matrices are not read.
@@ -407,6 +406,7 @@ struct TileChoices {
     static constexpr bool kWoven = false;
     static constexpr View kView = View::all;
     static constexpr bool kAlwaysWhole = false; // takes only d = 32, 64 and 128
+    static constexpr bool kAlwaysLarge = false; // also for few rows
 };
 
 // Launches one block for each block of rows.
