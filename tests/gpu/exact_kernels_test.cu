@@ -10,6 +10,7 @@
 #include "tests/support/each_kernel.h"
 #include "tests/support/large_tiles.h"
 #include "tests/support/mixed_rows.h"
+#include "tests/support/problems.h"
 #include "tests/support/scattered.h"
 #include "tests/support/settings.h"
 #include "tests/support/stray_cases.h"
@@ -61,22 +62,13 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
 TEST_P(EachGpuKernel, TakesManySmallBatches) { expect_reference_bytes({14000, 3, 5}, CaseKind::uniform, 4); }
 
 // Several heads, some of which share K and V, and a different number of keys than of queries.
-constexpr Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, int64_t queries, int64_t keys,
-                             int64_t dim) {
-    Problem problem(batches, queries, dim);
-    problem.keys = keys;
-    problem.heads = heads;
-    problem.kv_heads = kv_heads;
-    return problem;
-}
-
 // More keys than queries, fewer, one; every template size of every kernel, full and partial.
 std::vector<Problem> problems() {
     std::vector<Problem> list;
     for (const int64_t dim : {32, 64, 128, 37, 100, 200})
-        for (const Problem& problem :
-             {problem_of(2, 4, 2, 70, 200, dim), problem_of(2, 4, 2, 200, 70, dim), problem_of(2, 4, 2, 70, 1, dim),
-              problem_of(3, 3, 1, 1, 130, dim), problem_of(2, 2, 2, 65, 64, dim), problem_of(2, 1, 1, 130, 33, dim)})
+        for (const Problem& problem : {problem_of({2, 4, 2, 70, 200, dim}), problem_of({2, 4, 2, 200, 70, dim}),
+                                       problem_of({2, 4, 2, 70, 1, dim}), problem_of({3, 3, 1, 1, 130, dim}),
+                                       problem_of({2, 2, 2, 65, 64, dim}), problem_of({2, 1, 1, 130, 33, dim})})
             list.push_back(problem);
     return list;
 }
@@ -101,18 +93,18 @@ TEST_P(EachGpuKernel, TakesEachOperandWhereItIs) {
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOfHeadsWhenTheCardIsFull) {
     const int64_t batches = current_device().multiprocessors / 4;
     for (const int64_t dim : {32, 64, 128}) {
-        expect_reference_bytes(problem_of(batches, 8, 2, 130, 70, dim), CaseKind::uniform);
+        expect_reference_bytes(problem_of({batches, 8, 2, 130, 70, dim}), CaseKind::uniform);
         for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread})
             expect_statistics_too({2 * batches + 1, 520, dim}, kind, 11);
     }
-    expect_reference_bytes(problem_of(batches / 4, 8, 4, 520, 600, 64), CaseKind::uniform);
+    expect_reference_bytes(problem_of({batches / 4, 8, 4, 520, 600, 64}), CaseKind::uniform);
 }
 
 TEST_P(EachGpuKernel, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
     for (const int64_t dim : {32, 64, 128})
         for (const auto& [queries, kind] :
              {std::pair{kQueryStep + 70, CaseKind::uniform}, std::pair{2 * kQueryStep + 70, CaseKind::spread}}) {
-            const Problem problem = problem_of(2, 2, 1, queries, 100, dim);
+            const Problem problem = problem_of({2, 2, 1, queries, 100, dim});
             if (!plan(problem).why_not.empty()) continue;
             expect_statistics_too(reference_case(problem, kind, 5, contract()), in_query_steps(GetParam()));
         }
@@ -121,7 +113,7 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOfSomeQueriesOfEveryHead) {
 // For compute-sanitizer (make gpu-check).
 TEST_P(EachGpuKernel, SanitizerHeads) {
     for (const int64_t dim : {32, 64, 128, 37})
-        for (const Problem& problem : {problem_of(1, 4, 2, 33, 70, dim), problem_of(1, 2, 1, 70, 1, dim)})
+        for (const Problem& problem : {problem_of({1, 4, 2, 33, 70, dim}), problem_of({1, 2, 1, 70, 1, dim})})
             expect_reference_bytes(problem, CaseKind::uniform);
 }
 

@@ -44,9 +44,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
         expect_reference_bytes({3 * multiprocessors / 2, 130, dim}, CaseKind::spread, 6);
         expect_reference_bytes({5 * multiprocessors / 2, 200, dim}, CaseKind::uniform, 6);
     }
-    Problem few_queries{4 * multiprocessors, 64, 64};
-    few_queries.keys = 300;
-    expect_reference_bytes(few_queries, CaseKind::uniform, 6);
+    expect_reference_bytes(Problem(4 * multiprocessors, 64, 64).of_keys(300), CaseKind::uniform, 6);
     expect_reference_bytes({3 * multiprocessors / 2, 200, 30}, CaseKind::uniform, 7);
     expect_reference_bytes({3 * multiprocessors / 4, 200, 100}, CaseKind::brink, 7);
 }
@@ -173,8 +171,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
 // Computes one part of each batch's queries after another, as hw4 does when a sequence is larger than a slot.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
     const int64_t multiprocessors = current_device().multiprocessors;
-    Problem many{multiprocessors / 2, 2 * kQueryStep + 100, 64};
-    many.keys = 520;
+    const Problem many = Problem(multiprocessors / 2, 2 * kQueryStep + 100, 64).of_keys(520);
     for (const Problem& problem : {Problem{multiprocessors / 4, 2048, 8}, many, Problem{8, 1216, 128}})
         expect_reference_bytes(reference_case(problem, CaseKind::uniform, 9, contract()), in_query_steps(GetParam()));
 }

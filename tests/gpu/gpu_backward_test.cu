@@ -137,9 +137,8 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhereOneLengthIsLonger) {
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesOfHeadsThatShareKeys) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : kDims)
-            for (const BackwardSizes& sizes :
-                 {BackwardSizes{2, 4, 2, 70, 200, dim}, BackwardSizes{2, 3, 1, 200, 70, dim},
-                  BackwardSizes{3, 3, 3, 1, 130, dim}, BackwardSizes{2, 8, 2, 70, 1, dim}})
+            for (const Sizes& sizes : {Sizes{2, 4, 2, 70, 200, dim}, Sizes{2, 3, 1, 200, 70, dim},
+                                       Sizes{3, 3, 3, 1, 130, dim}, Sizes{2, 8, 2, 70, 1, dim}})
                 expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread);
 }
 
@@ -219,10 +218,9 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAsOnOtherCards) {
 // of a block, and some heads share keys.
 TEST_P(EachGpuBackwardKernel, GivesSomeOfTheGradients) {
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes :
-             {BackwardSizes{1, 1, 1, 200, 200, 64}, BackwardSizes{1, 2, 1, 300, 170, 37},
-              BackwardSizes{1, 3, 1, 170, 300, 128}, BackwardSizes{1, 1, 1, 2200, 2200, 8},
-              BackwardSizes{1, 2, 1, 2500, 1300, 5}, BackwardSizes{1, 1, 1, 1300, 2500, 64}}) {
+        for (const Sizes& sizes :
+             {Sizes{1, 1, 1, 200, 200, 64}, Sizes{1, 2, 1, 300, 170, 37}, Sizes{1, 3, 1, 170, 300, 128},
+              Sizes{1, 1, 1, 2200, 2200, 8}, Sizes{1, 2, 1, 2500, 1300, 5}, Sizes{1, 1, 1, 1300, 2500, 64}}) {
             const AttentionCase& test = reference_case(backward_of(sizes, mask), CaseKind::spread, 5);
             for (const int shares : {2, 3, 5})
                 for (const std::vector<CasePart>& parts : divide_into_parts(test.problem, shares, Gradients::cut))
@@ -252,14 +250,9 @@ TEST_P(EachGpuBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : {37, 64}) {
             const AttentionCase& test = reference_case(backward_of({1, 2, 1, 130, 150, dim}, mask), CaseKind::brink, 5);
-            for (const auto& [first, keys] : {std::array<int64_t, 2>{0, 1},
-                                              {0, 64},
-                                              {37, 100},
-                                              {64, 64},
-                                              {149, 1},
-                                              {63, 66},
-                                              {128, 22},
-                                              {0, 150}}) {
+            for (const auto& [first, keys] :
+                 {std::pair{0, 1}, std::pair{0, 64}, std::pair{37, 100}, std::pair{64, 64}, std::pair{149, 1},
+                  std::pair{63, 66}, std::pair{128, 22}, std::pair{0, 150}}) {
                 SCOPED_TRACE(std::to_string(keys) + " keys from " + std::to_string(first) + " on");
                 expect_reference_rows(test, key_block(test.problem, first, keys));
             }
@@ -269,8 +262,8 @@ TEST_P(EachGpuBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
 // In rounds of several heads, and of several rows of one head.
 TEST_P(EachGpuBackwardKernel, GivesDqAloneOfEveryHead) {
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes : {BackwardSizes{1, 4, 2, 130, 150, 64}, BackwardSizes{1, 2, 2, 1200, 99, 8},
-                                           BackwardSizes{1, 2, 1, 1200, 1200, 8}}) {
+        for (const Sizes& sizes :
+             {Sizes{1, 4, 2, 130, 150, 64}, Sizes{1, 2, 2, 1200, 99, 8}, Sizes{1, 2, 1, 1200, 1200, 8}}) {
             const AttentionCase& test = reference_case(backward_of(sizes, mask), CaseKind::uniform, 5);
             expect_reference_rows(test, all_queries(test.problem));
         }
@@ -343,7 +336,7 @@ TEST_P(EachGpuBackwardKernel, SanitizerParts) {
 
 // Two groups of rows and two of keys: the fewest pairs with both.
 TEST_P(EachGpuBackwardKernel, SanitizerGroups) {
-    for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 1030, 2, 2}, BackwardSizes{1, 1, 1, 2, 1030, 2}})
+    for (const Sizes& sizes : {Sizes{1, 1, 1, 1030, 2, 2}, Sizes{1, 1, 1, 2, 1030, 2}})
         expect_reference_bytes(backward_of(sizes), CaseKind::brink);
 }
 

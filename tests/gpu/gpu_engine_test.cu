@@ -15,6 +15,7 @@
 #include "tests/support/long_sequence.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/pitched_matrix.h"
+#include "tests/support/problems.h"
 #include "tests/support/subject.h"
 #include "tests/support/temporary_folder.h"
 
@@ -99,17 +100,17 @@ TEST(GpuEngine, GivesTheReferenceBytesOfBackward) {
 TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
     HW4_SKIP_WITHOUT_GPU();
     const TemporaryFolder folder;
-    struct Sizes {
+    struct Cut {
         Problem problem;
         int64_t chunk_batches, queries_at_once;
     };
-    for (const Sizes& sizes : {Sizes{{11, 133, 64}, 2, 0}, Sizes{{5, 133, 33}, 1, 0}, Sizes{{3, 2500, 64}, 1, 1024}})
+    for (const Cut& cut : {Cut{{11, 133, 64}, 2, 0}, Cut{{5, 133, 33}, 1, 0}, Cut{{3, 2500, 64}, 1, 1024}})
         for (const Contract* contract : contracts_by_bytes())
             for (const Copies copies : {Copies::two_d, Copies::linear}) {
-                const AttentionCase& test = reference_case(sizes.problem, CaseKind::spread, 9, *contract);
+                const AttentionCase& test = reference_case(cut.problem, CaseKind::spread, 9, *contract);
                 if (!unsupported_reason(test.problem, "", *contract).empty()) continue;
-                EngineOptions options = options_of(*contract, "", 2, sizes.chunk_batches, copies);
-                options.queries_at_once = sizes.queries_at_once;
+                EngineOptions options = options_of(*contract, "", 2, cut.chunk_batches, copies);
+                options.queries_at_once = cut.queries_at_once;
                 std::vector<float> expected(test.statistics.size());
                 logsumexps(*contract, test.problem, test.statistics.data(), test.problem.output_rows(),
                            expected.data());
@@ -140,9 +141,8 @@ TEST(GpuEngine, SanitizerRun) {
             EXPECT_EQ(report.streams, 2);
             EXPECT_EQ(report.copies, name_of(copies));
             EXPECT_EQ(report.chunk_batches, 2);
-            Problem backward{5, 70, dim};
-            backward.operation = &kBackward;
-            run_file(folder, reference_case(backward, CaseKind::uniform, 9), options, name_of(copies));
+            const AttentionCase& backward = reference_case(backward_of({5, 1, 1, 70, 70, dim}), CaseKind::uniform, 9);
+            run_file(folder, backward, options, name_of(copies));
         }
 }
 
@@ -157,11 +157,9 @@ size_t free_device_bytes() {
 TEST(GpuEngine, MakesDoWithLittleMemory) {
     HW4_SKIP_WITHOUT_GPU();
     const TemporaryFolder folder;
-    Problem pairs{1, 5000, 8}; // P and dS take 42 MB where all of them are kept
-    pairs.keys = 1000;
-    pairs.operation = &kBackward;
-    const AttentionCase tests[] = {{{160, 128, 256}, CaseKind::uniform, 9}, // four slots, 42 MiB together
-                                   {pairs, CaseKind::uniform, 9}};
+    const AttentionCase tests[] = {
+        {{160, 128, 256}, CaseKind::uniform, 9},                        // four slots, 42 MiB together
+        {backward_of({1, 1, 1, 5000, 1000, 8}), CaseKind::uniform, 9}}; // P and dS take 42 MB where all are kept
     EngineFacts usual[2];
     for (int i = 0; i < 2; ++i) usual[i] = run_file(folder, tests[i], {});
 
@@ -200,8 +198,7 @@ TEST(GpuEngine, SaysWhichShapesItCannotTake) {
     EXPECT_EQ(unsupported_reason({1, 1, 256}, "", kF32), "");
     EXPECT_NE(unsupported_reason({1, 1, 257}, "", kF32).find("takes d up to 256, this case has 257"),
               std::string::npos);
-    Problem backward{1, 1, 64};
-    backward.operation = &kBackward;
+    const Problem backward = Problem(1, 1, 64).of_operation(kBackward);
     EXPECT_EQ(unsupported_reason(backward, "", kF32), "");
     EXPECT_EQ(unsupported_reason(backward, "", kFixed), "no GPU kernel of this build computes fixed backward");
     EXPECT_EQ(unsupported_reason(backward, "plain_rows", kF32),

@@ -68,8 +68,8 @@ TEST_F(GpuRanks, AllComputeOnTheCard) {
 TEST_F(GpuRanks, ShareTheGradientsOfAHead) {
     HW4_SKIP_WITHOUT_GPU();
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 700, 700, 64}, BackwardSizes{1, 1, 1, 2300, 2300, 8},
-                                           BackwardSizes{1, 3, 1, 300, 500, 37}})
+        for (const Sizes& sizes :
+             {Sizes{1, 1, 1, 700, 700, 64}, Sizes{1, 1, 1, 2300, 2300, 8}, Sizes{1, 3, 1, 300, 500, 37}})
             for (const int count : {2, 3, 5}) {
                 expect_bytes_of_one(backward_of(sizes, mask), kF32, count);
                 EXPECT_EQ(devices(), std::vector<std::string>(static_cast<size_t>(count), "gpu"));

@@ -79,9 +79,6 @@ protected:
             expect_within_bound(problem, kind);
         }
     }
-    std::vector<float> row_of(const std::vector<float>& out, const Problem& problem, int64_t row) const {
-        return {out.begin() + row * problem.dim, out.begin() + (row + 1) * problem.dim};
-    }
 };
 
 constexpr int64_t kDims[] = {1, 8, 33, 64, 96, 100, 128, 200, 256}; // every row size of the kernels, full and partial
@@ -249,32 +246,14 @@ INSTANTIATE_TEST_SUITE_P(Every, HalfBackwardKernel, testing::ValuesIn(half_kerne
 
 class HalfForwardKernel : public HalfKernel {};
 
-// Scores so far apart that a row is the value of its largest score, wherever that score is.
 TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfHugeScores) {
-    constexpr int64_t kKeys = 200;
     const std::vector<int> powers =
         element() == Element::fp16 ? std::vector<int>{16, 20, 23} : std::vector<int>{16, 24, 30, 60, 110};
     for (const int64_t dim : {1, 33, 64, 128})
         for (const int power : powers)
-            for (const int64_t order : {1, 7, 199}) // of the scores: rising, mixed, falling
-                for (const bool negative : {false, true}) {
-                    Problem problem(1, 130, dim);
-                    problem.keys = kKeys;
-                    std::vector<float> values(problem.floats_in(problem.input_rows()));
-                    each_query(values, problem, [&](float* q, int64_t) { q[0] = std::ldexp(1.0f, power - 8); });
-                    int64_t winner = 0;
-                    each_key(values, problem, [&](float* key, float* value, int64_t index) {
-                        const int64_t rank = index * order % kKeys - (negative ? kKeys : 0);
-                        key[0] = std::ldexp(static_cast<float>(rank), 8);
-                        for (int64_t t = 0; t < dim; ++t) value[t] = static_cast<float>((index + t) % 100);
-                        if (rank == (negative ? -1 : kKeys - 1)) winner = index;
-                    });
-                    const std::vector<float> out = attend(problem, values);
-                    for (const int64_t row : {0, 64, 129})
-                        for (int64_t t = 0; t < dim; ++t)
-                            ASSERT_EQ(out[static_cast<size_t>(row * dim + t)], static_cast<float>((winner + t) % 100))
-                                << dim << " " << power << " " << order << " " << negative;
-                }
+            expect_value_of_the_largest(130, dim, power, [&](const Problem& problem, const std::vector<float>& values) {
+                return attend(problem, values);
+            });
 }
 
 // Scores that are adjacent floats and equal after scaling: the row is still the value of the largest score, and no
@@ -284,8 +263,7 @@ TEST_P(HalfForwardKernel, GivesTheValueOfTheLargestOfNeighbouringScores) {
     for (const int64_t dim : {33, 64, 128})
         for (const float far : {32768.0f, 40960.0f, 57344.0f})
             for (const int64_t order : {1, 7, 199}) {
-                Problem problem(1, 70, dim);
-                problem.keys = kKeys;
+                const Problem problem = Problem(1, 70, dim).of_keys(kKeys);
                 std::vector<float> values(problem.floats_in(problem.input_rows()));
                 each_query(values, problem, [&](float* q, int64_t) {
                     q[0] = 32768;
@@ -368,13 +346,7 @@ TEST_P(HalfForwardKernel, TellsWhatRowsAddUpTo) {
                 const std::vector<float> out =
                     attend_poisoned(problem, values, plan(problem).scratch_bytes, launcher_of(GetParam()), &rows);
                 EXPECT_TRUE(same_bytes(attend(problem, values), out)) << "the same, asked for statistics or not";
-                std::vector<float> sums(rows.size());
-                logsumexps(contract(), problem, rows.data(), static_cast<int64_t>(rows.size()), sums.data());
-                const HalfRows exact(problem, element(), values);
-                for (size_t i = 0; i < rows.size(); ++i) {
-                    const HalfRow row = exact.row(static_cast<int64_t>(i));
-                    ASSERT_NEAR(sums[i], row.logsumexp, row.logsumexp_bound) << i;
-                }
+                HalfRows(problem, element(), values).expect_logsumexps(contract(), rows);
             }
 }
 
@@ -388,13 +360,8 @@ TEST_P(HalfForwardKernel, GivesARowBesideOtherLengthsTheSameBytes) {
             const std::vector<float> values = values_of(problem, kind);
             const std::vector<float> out = attend(problem, values);
             for (const int64_t query : {0, 1, 63, 64, 127, 128, 191, 192, 255, 256, 300, 399}) {
-                Problem alone(1, 1, dim);
-                alone.keys = query + 1;
-                const auto* const k = values.data() + 400 * dim;
-                const auto* const v = k + 400 * dim;
-                std::vector<float> one(values.data() + query * dim, values.data() + (query + 1) * dim);
-                one.insert(one.end(), k, k + alone.keys * dim);
-                one.insert(one.end(), v, v + alone.keys * dim);
+                const Problem alone = Problem(1, 1, dim).of_keys(query + 1);
+                const std::vector<float> one = query_of(problem, values, query, alone.keys);
                 EXPECT_TRUE(same_bytes(row_of(out, problem, query), attend(alone, one))) << query;
             }
         }

@@ -6,6 +6,8 @@
 #include <limits>
 #include <set>
 
+#include "tests/support/problems.h"
+
 namespace hw4::gpu {
 namespace {
 
@@ -72,9 +74,7 @@ TEST(ChooseKernel, EveryProblemHasOneOfBackwardToo) {
     for (const Device& card : kCards)
         for (const int64_t dim : {1, 33, 64, 128, 200, 256})
             for (const Mask mask : kEveryMask) {
-                Problem problem{1, 100, dim};
-                problem.operation = &kBackward;
-                problem.mask = mask;
+                const Problem problem = backward_of({1, 1, 1, 100, 100, dim}, mask);
                 const Kernel* kernel = choose_kernel(problem, card, kF32);
                 ASSERT_NE(kernel, nullptr) << card.arch << " " << dim;
                 EXPECT_EQ(plan_of(*kernel, problem, card).why_not, "");
@@ -100,8 +100,7 @@ TEST(ChooseKernel, TakesTheFastestThatFits) {
 }
 
 TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
-    Problem problem{8, 1, 128};
-    problem.keys = 4096;
+    Problem problem = Problem(8, 1, 128).of_keys(4096);
     EXPECT_EQ(chosen(problem, kH200), "split_keys");
     problem.queries = 64;
     EXPECT_EQ(chosen(problem, kH200), "split_keys");
@@ -118,8 +117,7 @@ TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
 // The choice is the same for every batch size, so the bytes do not depend on the batch.
 TEST(ChooseKernel, CutsTheKeysOfFewQueriesOfHalfPrecision) {
     for (const int64_t batches : {1, 1000}) {
-        Problem problem{batches, 16, 128};
-        problem.keys = 4096;
+        Problem problem = Problem(batches, 16, 128).of_keys(4096);
         EXPECT_EQ(chosen(problem, kH200, kBf16), "split_bf16");
         EXPECT_EQ(chosen(problem, kH200, kFp16), "split_fp16");
         problem.queries = 17;
@@ -174,9 +172,7 @@ TEST(ChooseKernel, DrawsFromAQueueWhereThatPays) {
     Problem many_heads{1, 128, 64};
     many_heads.heads = 396;
     EXPECT_EQ(chosen(many_heads, kH200), "drawn_tiles");
-    Problem many_keys{4, 128, 64};
-    many_keys.keys = 16384;
-    EXPECT_EQ(chosen(many_keys, kH200), "woven_tiles");
+    EXPECT_EQ(chosen(Problem(4, 128, 64).of_keys(16384), kH200), "woven_tiles");
 }
 
 TEST(ChooseKernel, StaysWithinTheContract) {
@@ -292,8 +288,7 @@ TEST(Scratch, OfHalfPrecisionsGradientsIsForAllThatIsBetween) {
 }
 
 TEST(PlanOf, RefusesHeadsOfHalfPrecisionWithMoreRowsThanTheirNumbersHave) {
-    Problem problem{1, 64, 8};
-    problem.keys = (int64_t{1} << 30) + 1;
+    Problem problem = Problem(1, 64, 8).of_keys((int64_t{1} << 30) + 1);
     EXPECT_EQ(plan_by("wgmma_bf16", problem, kH200).why_not,
               "kernel wgmma_bf16 takes up to 1073741824 rows in a head, this case has 1073741825");
     problem.keys = int64_t{1} << 30;
@@ -319,22 +314,17 @@ TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
 // With a mask even few rows are drawn from the queue: no other tile kernel takes a mask.
 TEST(ChooseKernel, TakesTheTopKernelUnderAMask) {
     for (const int64_t batches : {1, 4, 500}) {
-        Problem causal{batches, 2048, 64};
-        causal.mask = Mask::causal;
+        const Problem causal = causal_problem(2048, 2048, 64).of_batches(batches);
         EXPECT_EQ(chosen(causal, kH200), "drawn_tiles");
         EXPECT_EQ(plan_by("drawn_tiles", causal, kH200).why_not, "");
     }
-    Problem wide{1, 100, 200};
-    wide.mask = Mask::causal;
-    EXPECT_EQ(chosen(wide, kH200), "register_rows");
+    EXPECT_EQ(chosen(causal_problem(100, 100, 200), kH200), "register_rows");
 }
 
 TEST(ChooseKernel, SaysNoToWhatAKernelLacks) {
-    Problem causal{1, 1, 64};
-    causal.mask = Mask::causal;
-    EXPECT_EQ(plan_by("woven_tiles", causal, kH200).why_not, "kernel woven_tiles lacks the mask causal");
-    Problem backward{1, 1, 64};
-    backward.operation = &kBackward;
+    EXPECT_EQ(plan_by("woven_tiles", causal_problem(1, 1, 64), kH200).why_not,
+              "kernel woven_tiles lacks the mask causal");
+    const Problem backward = Problem(1, 1, 64).of_operation(kBackward);
     EXPECT_EQ(plan_by("plain_rows", backward, kH200).why_not,
               "kernel plain_rows computes forward, this case asks for backward");
     EXPECT_EQ(plan_by("plain_gradients", {1, 1, 64}, kH200).why_not,

@@ -124,12 +124,7 @@ void expect_bytes(Problem problem, Keys keys, const std::vector<float>& values, 
 }
 
 Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, int64_t queries, int64_t keys, int64_t dim) {
-    Problem problem(batches, queries, dim);
-    problem.keys = keys;
-    problem.heads = heads;
-    problem.kv_heads = kv_heads;
-    problem.mask = queries > 1 ? Mask::causal : Mask::none;
-    return problem;
+    return hw4::problem_of({batches, heads, kv_heads, queries, keys, dim}, queries > 1 ? Mask::causal : Mask::none);
 }
 
 TEST(SplitKeys, GivesTheBytesWhereverTheReferenceChanges) {

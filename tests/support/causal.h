@@ -47,14 +47,12 @@ protected:
 
 // Either length is longer, by one, by a tile and more; rows that see one key, and rows that see none.
 TEST_P(Causal, ARowIsTheAttentionOfTheKeysThatItSees) {
-    struct Sizes {
-        int64_t queries, keys, dim;
-    };
-    for (const Sizes& sizes :
-         {Sizes{1, 1, 1}, Sizes{2, 2, 1}, Sizes{31, 31, 33}, Sizes{33, 33, 64}, Sizes{63, 63, 1}, Sizes{65, 65, 128},
-          Sizes{33, 33, 256}, Sizes{130, 130, 20}, Sizes{1, 130, 64}, Sizes{5, 70, 33}, Sizes{97, 161, 32},
-          Sizes{64, 65, 8}, Sizes{65, 64, 8}, Sizes{3, 1, 7}, Sizes{70, 5, 33}, Sizes{250, 66, 16}, Sizes{66, 2, 5}})
-        expect_definition(made(causal_problem(sizes.queries, sizes.keys, sizes.dim), CaseKind::uniform));
+    using Shape = std::array<int64_t, 3>;
+    for (const auto& [queries, keys, dim] :
+         {Shape{1, 1, 1}, Shape{2, 2, 1}, Shape{31, 31, 33}, Shape{33, 33, 64}, Shape{63, 63, 1}, Shape{65, 65, 128},
+          Shape{33, 33, 256}, Shape{130, 130, 20}, Shape{1, 130, 64}, Shape{5, 70, 33}, Shape{97, 161, 32},
+          Shape{64, 65, 8}, Shape{65, 64, 8}, Shape{3, 1, 7}, Shape{70, 5, 33}, Shape{250, 66, 16}, Shape{66, 2, 5}})
+        expect_definition(made(causal_problem(queries, keys, dim), CaseKind::uniform));
 }
 
 // Three more keys than queries: rows of one vector end in different tiles.
@@ -65,13 +63,8 @@ TEST_P(Causal, ARowIsThatOnValuesOfEveryKind) {
 }
 
 TEST_P(Causal, HeadsThatShareKeysEachSeeTheirOwn) {
-    for (const int64_t keys : {70, 90, 20}) {
-        Problem problem = causal_problem(70, keys, 9);
-        problem.batches = 2;
-        problem.heads = 6;
-        problem.kv_heads = 2;
-        expect_definition(made(problem, CaseKind::spread));
-    }
+    for (const int64_t keys : {70, 90, 20})
+        expect_definition(made(with_heads(causal_problem(70, keys, 9), 2, 6, 2), CaseKind::spread));
 }
 
 // Later keys do not matter, nor whether queries are computed at once, one by one or in groups.

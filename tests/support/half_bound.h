@@ -24,6 +24,7 @@
 #include "src/problem/problem.h"
 #include "src/problem/tensor.h"
 #include "src/problem/words.h"
+#include "tests/support/problems.h"
 #include "tests/support/settings.h"
 
 namespace hw4 {
@@ -126,6 +127,18 @@ public:
         return row(unit / problem_.heads, unit % problem_.heads, index % problem_.queries);
     }
 
+    void expect_logsumexps(const Contract& contract, const std::vector<RowStatistics>& rows) const {
+        std::vector<float> sums(rows.size());
+        logsumexps(contract, problem_, rows.data(), problem_.output_rows(), sums.data());
+        for (size_t i = 0; i < rows.size(); ++i) {
+            const HalfRow wanted = row(static_cast<int64_t>(i));
+            if (wanted.logsumexp == -HUGE_VAL)
+                ASSERT_EQ(sums[i], -HUGE_VALF) << i;
+            else
+                ASSERT_NEAR(sums[i], wanted.logsumexp, wanted.logsumexp_bound) << i;
+        }
+    }
+
 private:
     Matrix<const float> operand(size_t index) const {
         return operand_at<const float>(problem_, problem_.operation->inputs, index, inputs_.data(),
@@ -160,5 +173,28 @@ private:
     std::vector<float> inputs_;
     std::vector<HalfRow> known_; // those that hold() looks at
 };
+
+// Scores so far apart that a row is the value of its largest score, wherever that score is.
+template <class Attend>
+void expect_value_of_the_largest(int64_t queries, int64_t dim, int power, const Attend& attend) {
+    const Problem problem = Problem(1, queries, dim).of_keys(200);
+    for (const int64_t order : {1, 7, 199}) // of the scores: rising, mixed, falling
+        for (const bool negative : {false, true}) {
+            std::vector<float> values(problem.floats_in(problem.input_rows()));
+            each_query(values, problem, [&](float* q, int64_t) { q[0] = std::ldexp(1.0f, power - 8); });
+            int64_t winner = 0;
+            each_key(values, problem, [&](float* key, float* value, int64_t index) {
+                const int64_t rank = index * order % problem.keys - (negative ? problem.keys : 0);
+                key[0] = std::ldexp(static_cast<float>(rank), 8);
+                for (int64_t t = 0; t < dim; ++t) value[t] = static_cast<float>((index + t) % 100);
+                if (rank == (negative ? -1 : problem.keys - 1)) winner = index;
+            });
+            const std::vector<float> out = attend(problem, values);
+            for (const int64_t row : {int64_t{0}, queries / 2, queries - 1})
+                for (int64_t t = 0; t < dim; ++t)
+                    ASSERT_EQ(out[static_cast<size_t>(row * dim + t)], static_cast<float>((winner + t) % 100))
+                        << dim << " " << power << " " << order << " " << negative;
+        }
+}
 
 } // namespace hw4

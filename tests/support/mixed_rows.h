@@ -16,6 +16,7 @@
 
 #include "src/io/border_values.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/problems.h"
 #include "tests/support/stray_cases.h"
 
 namespace hw4 {
@@ -279,11 +280,7 @@ inline const std::vector<AttentionCase>& mixed_rows_cases(const Contract& contra
           Problem{30, 63, 64}, Problem{30, 192, 64}, Problem{30, 97, 100}, Problem{30, 129, 100}, Problem{40, 65, 128},
           Problem{30, 130, 128}})
         add(problem);
-    Problem heads(4, 70, 64);
-    heads.keys = 161;
-    heads.heads = 6;
-    heads.kv_heads = 3;
-    add(heads);
+    add(problem_of({4, 6, 3, 70, 161, 64}));
     return cases;
 }
 

@@ -22,18 +22,24 @@ inline Problem with_heads(Problem problem, int64_t batches, int64_t heads, int64
     return problem;
 }
 
-struct BackwardSizes {
+struct Sizes {
     int64_t batches, heads, kv_heads, queries, keys, dim;
 };
 
-inline Problem backward_of(const BackwardSizes& sizes, Mask mask = Mask::none) {
+inline Problem problem_of(const Sizes& sizes, Mask mask = Mask::none, const Operation& operation = kForward) {
     Problem problem(sizes.batches, sizes.queries, sizes.dim);
     problem.heads = sizes.heads;
     problem.kv_heads = sizes.kv_heads;
     problem.keys = sizes.keys;
     problem.mask = mask;
-    problem.operation = &kBackward;
+    problem.operation = &operation;
     return problem;
+}
+
+inline Problem backward_of(const Sizes& sizes, Mask mask = Mask::none) { return problem_of(sizes, mask, kBackward); }
+
+inline std::vector<float> row_of(const std::vector<float>& out, const Problem& problem, int64_t row) {
+    return {out.begin() + row * problem.dim, out.begin() + (row + 1) * problem.dim};
 }
 
 inline std::vector<float> values_of(const Problem& problem, const Distribution& kind = CaseKind::uniform) {
@@ -51,6 +57,15 @@ inline std::vector<float> batch_of(const Problem& problem, const std::vector<flo
     from += queries;
     for (int64_t head = 0; head < 2 * problem.kv_heads; ++head, from += problem.floats_in(problem.keys))
         part.insert(part.end(), from, from + problem.floats_in(keys));
+    return part;
+}
+
+// A query of one head as its own problem, with only its first keys.
+inline std::vector<float> query_of(const Problem& problem, const std::vector<float>& values, int64_t query,
+                                   int64_t keys) {
+    std::vector<float> part = batch_of(problem, values, 0, keys);
+    part.erase(part.begin() + (query + 1) * problem.dim, part.begin() + problem.queries * problem.dim);
+    part.erase(part.begin(), part.begin() + query * problem.dim);
     return part;
 }
 

@@ -8,6 +8,7 @@
 
 #include "src/io/case_header.h"
 #include "tests/support/attention_case.h"
+#include "tests/support/problems.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -16,19 +17,9 @@ inline std::vector<Problem> shared_problems() {
     std::vector<Problem> list;
     for (const Operation* operation : kOperations)
         for (const Mask mask : kEveryMask)
-            for (const auto& [batches, heads, kv_heads, queries, keys, dim] :
-                 {std::array<int64_t, 6>{1, 1, 1, 700, 700, 5},
-                  {7, 1, 1, 33, 33, 4},
-                  {2, 6, 2, 150, 290, 3},
-                  {1, 2, 1, 300, 40, 8}}) {
-                Problem problem(batches, queries, dim);
-                problem.keys = keys;
-                problem.heads = heads;
-                problem.kv_heads = kv_heads;
-                problem.mask = mask;
-                problem.operation = operation;
-                list.push_back(problem);
-            }
+            for (const Sizes& sizes : {Sizes{1, 1, 1, 700, 700, 5}, Sizes{7, 1, 1, 33, 33, 4},
+                                       Sizes{2, 6, 2, 150, 290, 3}, Sizes{1, 2, 1, 300, 40, 8}})
+                list.push_back(problem_of(sizes, mask, *operation));
     return list;
 }
 

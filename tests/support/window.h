@@ -103,14 +103,12 @@ protected:
 // Windows that begin anywhere in a tile and a segment, and in different tiles for the rows of a block; more keys than
 // queries and fewer; windows as long as all keys, and longer.
 TEST_P(Window, ARowIsTheAttentionOfTheKeysThatItSees) {
-    struct Sizes {
-        int64_t queries, keys, dim;
-    };
-    for (const Sizes& sizes :
-         {Sizes{1, 1, 1}, Sizes{33, 33, 64}, Sizes{130, 130, 20}, Sizes{1, 1000, 64}, Sizes{5, 300, 33},
-          Sizes{300, 300, 32}, Sizes{200, 450, 128}, Sizes{70, 5, 33}, Sizes{150, 66, 16}, Sizes{20, 130, 256}})
+    using Shape = std::array<int64_t, 3>;
+    for (const auto& [queries, keys, dim] :
+         {Shape{1, 1, 1}, Shape{33, 33, 64}, Shape{130, 130, 20}, Shape{1, 1000, 64}, Shape{5, 300, 33},
+          Shape{300, 300, 32}, Shape{200, 450, 128}, Shape{70, 5, 33}, Shape{150, 66, 16}, Shape{20, 130, 256}})
         for (const int64_t window : {1, 2, 31, 32, 33, 64, 65, 100, 200, 5000})
-            expect_loops(with_window(causal_problem(sizes.queries, sizes.keys, sizes.dim), window), CaseKind::uniform);
+            expect_loops(with_window(causal_problem(queries, keys, dim), window), CaseKind::uniform);
 }
 
 // References that only a hidden score would raise, and rows with a low first tile.

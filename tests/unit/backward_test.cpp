@@ -19,14 +19,9 @@ using Exact = double;
 std::vector<Problem> telling_problems() {
     std::vector<Problem> list;
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 1, 1, 1},
-                                           {2, 1, 1, 3, 3, 2},
-                                           {1, 1, 1, 64, 64, 33},
-                                           {1, 1, 1, 130, 130, 64},
-                                           {1, 1, 1, 1090, 1090, 2},
-                                           {2, 4, 2, 65, 70, 5},
-                                           {1, 3, 1, 80, 66, 8},
-                                           {1, 2, 2, 3, 200, 4}})
+        for (const Sizes& sizes : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 1, 1, 3, 3, 2}, Sizes{1, 1, 1, 64, 64, 33},
+                                   Sizes{1, 1, 1, 130, 130, 64}, Sizes{1, 1, 1, 1090, 1090, 2},
+                                   Sizes{2, 4, 2, 65, 70, 5}, Sizes{1, 3, 1, 80, 66, 8}, Sizes{1, 2, 2, 3, 200, 4}})
             list.push_back(backward_of(sizes, mask));
     return list;
 }

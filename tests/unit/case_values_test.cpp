@@ -7,6 +7,7 @@
 
 #include "src/contracts/contract.h"
 #include "src/problem/domain.h"
+#include "tests/support/problems.h"
 
 namespace hw4 {
 namespace {
@@ -90,9 +91,7 @@ TEST(CaseValues, AreInTheDomain) {
 
 // Kind brink: its keys are positive in even batches and negative in odd ones.
 TEST(CaseValues, HeadsCountAsFurtherBatches) {
-    Problem problem(2, 3, 1);
-    problem.heads = problem.kv_heads = 2;
-    problem.keys = 5;
+    const Problem problem = problem_of({2, 2, 2, 3, 5, 1});
     const std::vector<float> data = values({problem, CaseKind::brink, 1});
     for (size_t batch = 0; batch < 2; ++batch)
         for (size_t head = 0; head < 2; ++head)

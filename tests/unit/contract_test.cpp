@@ -12,6 +12,7 @@
 #include "src/io/case_values.h"
 #include "tests/support/attention_case.h"
 #include "tests/support/every_float.h"
+#include "tests/support/problems.h"
 
 namespace hw4 {
 namespace {
@@ -234,10 +235,7 @@ TEST(Contracts, HaveTheseRevisions) {
 
 // Heads are more units: each gives the bytes that it gives alone, with the keys of its group.
 TEST(ComputeByReference, TakesHeadsOneByOne) {
-    Problem problem(2, 37, 9);
-    problem.heads = 6;
-    problem.kv_heads = 2;
-    problem.keys = 70;
+    Problem problem = problem_of({2, 6, 2, 37, 70, 9});
     std::vector<float> in(static_cast<size_t>(problem.input_rows() * problem.dim));
     fill_case_values({problem, CaseKind::spread, 6}, 0, in.size(), in.data());
     const size_t q = problem.floats_in(problem.queries);

@@ -91,17 +91,11 @@ protected:
 };
 
 TEST_F(ConveyorRun, PutsEveryRowOfEveryCaseInItsPlace) {
+    using Sizes = std::array<int, 3>;
     // Batches of a few bytes, of about a staging buffer, of many; rows longer than a buffer; cases that grow or shrink.
-    for (const auto& [batches, tokens, dim] : {std::array{1, 1, 1},
-                                               {300, 3, 5},
-                                               {1, 1, 1},
-                                               {20, 30, 33},
-                                               {3, 2, 3000},
-                                               {1, 500, 7},
-                                               {1, 2, 2},
-                                               {2, 1, 5000},
-                                               {7, 200, 8},
-                                               {100, 1, 1}})
+    for (const auto& [batches, tokens, dim] :
+         {Sizes{1, 1, 1}, Sizes{300, 3, 5}, Sizes{1, 1, 1}, Sizes{20, 30, 33}, Sizes{3, 2, 3000}, Sizes{1, 500, 7},
+          Sizes{1, 2, 2}, Sizes{2, 1, 5000}, Sizes{7, 200, 8}, Sizes{100, 1, 1}})
         add(batches, tokens, dim);
     for (const int slots : {1, 2, 4})
         for (const int64_t chunk : {1, 3, 64})

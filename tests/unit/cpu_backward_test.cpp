@@ -87,13 +87,11 @@ protected:
 // One row, full segments, tiles and panels of every width, one less and one more; odd and round d.
 TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnCorners) {
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes :
-             {BackwardSizes{1, 1, 1, 1, 1, 1}, BackwardSizes{5, 1, 1, 1, 1, 64}, BackwardSizes{2, 1, 1, 2, 2, 3},
-              BackwardSizes{1, 1, 1, 48, 48, 8}, BackwardSizes{1, 1, 1, 63, 63, 32}, BackwardSizes{1, 1, 1, 64, 64, 33},
-              BackwardSizes{1, 1, 1, 65, 65, 40}, BackwardSizes{1, 1, 1, 97, 97, 100},
-              BackwardSizes{1, 1, 1, 129, 129, 64}, BackwardSizes{1, 1, 1, 191, 191, 16},
-              BackwardSizes{1, 1, 1, 192, 192, 7}, BackwardSizes{2, 1, 1, 193, 193, 9},
-              BackwardSizes{1, 1, 1, 400, 400, 12}})
+        for (const Sizes& sizes :
+             {Sizes{1, 1, 1, 1, 1, 1}, Sizes{5, 1, 1, 1, 1, 64}, Sizes{2, 1, 1, 2, 2, 3}, Sizes{1, 1, 1, 48, 48, 8},
+              Sizes{1, 1, 1, 63, 63, 32}, Sizes{1, 1, 1, 64, 64, 33}, Sizes{1, 1, 1, 65, 65, 40},
+              Sizes{1, 1, 1, 97, 97, 100}, Sizes{1, 1, 1, 129, 129, 64}, Sizes{1, 1, 1, 191, 191, 16},
+              Sizes{1, 1, 1, 192, 192, 7}, Sizes{2, 1, 1, 193, 193, 9}, Sizes{1, 1, 1, 400, 400, 12}})
             expect_reference_bytes(backward_of(sizes, mask), CaseKind::uniform, {1, 2, 7});
 }
 
@@ -109,17 +107,16 @@ TEST_P(EachBackwardKernel, GivesTheReferenceBytesOnValuesOfEveryKind) {
 // Heads that share keys, and either length longer: rows that see no key.
 TEST_P(EachBackwardKernel, TakesHeadsAndTwoLengths) {
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes : {BackwardSizes{1, 4, 2, 70, 200, 20}, BackwardSizes{3, 6, 1, 200, 70, 5},
-                                           BackwardSizes{2, 3, 3, 1, 130, 20}, BackwardSizes{2, 8, 4, 33, 1, 20},
-                                           BackwardSizes{1, 2, 1, 300, 70, 8}, BackwardSizes{20, 2, 1, 5, 65, 4}})
+        for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200, 20}, Sizes{3, 6, 1, 200, 70, 5}, Sizes{2, 3, 3, 1, 130, 20},
+                                   Sizes{2, 8, 4, 33, 1, 20}, Sizes{1, 2, 1, 300, 70, 8}, Sizes{20, 2, 1, 5, 65, 4}})
             expect_reference_bytes(backward_of(sizes, mask), CaseKind::spread, {1, 2, 7});
 }
 
 // Some rows see no key, some groups of rows see no key of a block, and some heads share keys.
 TEST_P(EachBackwardKernel, GivesSomeOfTheGradients) {
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 200, 200, 33}, BackwardSizes{2, 2, 1, 300, 70, 8},
-                                           BackwardSizes{1, 3, 1, 70, 200, 5}, BackwardSizes{1, 1, 1, 2200, 2200, 2}}) {
+        for (const Sizes& sizes : {Sizes{1, 1, 1, 200, 200, 33}, Sizes{2, 2, 1, 300, 70, 8}, Sizes{1, 3, 1, 70, 200, 5},
+                                   Sizes{1, 1, 1, 2200, 2200, 2}}) {
             const AttentionCase& test = reference_case(backward_of(sizes, mask), CaseKind::spread, 11);
             const int shares = mask == Mask::none ? 3 : 5;
             for (const std::vector<CasePart>& parts : divide_into_parts(test.problem, shares, Gradients::cut))

@@ -22,6 +22,7 @@
 #include "tests/support/like_reference.h"
 #include "tests/support/long_sequence.h"
 #include "tests/support/mixed_rows.h"
+#include "tests/support/problems.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4::cpu {
@@ -96,24 +97,11 @@ TEST_P(EachKernel, TakesAnyNumberOfBatches) {
     }
 }
 
-struct Sizes {
-    int64_t batches, heads, kv_heads, queries, keys;
-
-    Problem problem() const {
-        Problem problem(batches, queries, 20);
-        problem.heads = heads;
-        problem.kv_heads = kv_heads;
-        problem.keys = keys;
-        return problem;
-    }
-};
-
 // Groups of heads that share keys, as many as there are threads, fewer and more; either length longer.
 TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
-    for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200}, Sizes{3, 6, 1, 200, 70}, Sizes{2, 3, 3, 1, 130},
-                               Sizes{2, 8, 4, 33, 1}, Sizes{20, 2, 1, 5, 65}}) {
-        const Problem problem = sizes.problem();
-        const AttentionCase& test = reference_case(problem, CaseKind::spread, 12, contract());
+    for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200, 20}, Sizes{3, 6, 1, 200, 70, 20}, Sizes{2, 3, 3, 1, 130, 20},
+                               Sizes{2, 8, 4, 33, 1, 20}, Sizes{20, 2, 1, 5, 65, 20}}) {
+        const AttentionCase& test = reference_case(problem_of(sizes), CaseKind::spread, 12, contract());
         for (const int threads : {1, 3})
             EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
     }
@@ -121,11 +109,9 @@ TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
 
 // Rows of several blocks; heads one by one and several per thread; either length longer, by more than a block.
 TEST_P(EachKernel, TakesTheCausalMask) {
-    for (const Sizes& sizes : {Sizes{1, 1, 1, 450, 450}, Sizes{1, 4, 2, 70, 300}, Sizes{2, 2, 1, 300, 70},
-                               Sizes{1, 1, 1, 220, 1100}, Sizes{60, 2, 1, 40, 40}}) {
-        Problem problem = sizes.problem();
-        problem.mask = Mask::causal;
-        const AttentionCase& test = reference_case(problem, CaseKind::spread, 12, contract());
+    for (const Sizes& sizes : {Sizes{1, 1, 1, 450, 450, 20}, Sizes{1, 4, 2, 70, 300, 20}, Sizes{2, 2, 1, 300, 70, 20},
+                               Sizes{1, 1, 1, 220, 1100, 20}, Sizes{60, 2, 1, 40, 40, 20}}) {
+        const AttentionCase& test = reference_case(problem_of(sizes, Mask::causal), CaseKind::spread, 12, contract());
         for (const int threads : {1, 3, 16})
             EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
     }
@@ -151,12 +137,11 @@ TEST_P(EachKernel, TakesTheLastRowsFirstUnderAMask) {
 TEST_P(EachFloatKernel, DividesTheKeysOfFewRows) {
     std::vector<Distribution> kinds(std::begin(kAllKinds), std::end(kAllKinds));
     for (const Distribution& timed : timed_distributions()) kinds.push_back(timed);
-    for (const Sizes& sizes :
-         {Sizes{1, 1, 1, 1, 1025}, Sizes{1, 2, 1, 5, 1700}, Sizes{2, 1, 1, 16, 513}, Sizes{1, 1, 1, 13, 1200}})
+    for (const Sizes& sizes : {Sizes{1, 1, 1, 1, 1025, 20}, Sizes{1, 2, 1, 5, 1700, 20}, Sizes{2, 1, 1, 16, 513, 20},
+                               Sizes{1, 1, 1, 13, 1200, 20}})
         for (const Mask mask : kEveryMask)
             for (const Distribution& values : kinds) {
-                Problem problem = sizes.problem();
-                problem.mask = mask;
+                Problem problem = problem_of(sizes, mask);
                 const AttentionCase& test = reference_case(problem, values, 12, contract());
                 EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 16))) << test.name;
                 if (mask == Mask::none) continue;
@@ -175,9 +160,7 @@ TEST_P(EachKernel, TakesLargeDimensions) {
 // Kernels that pack do so in several stretches; three tiles of keys, the last of which is its own segment.
 TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
     for (const int64_t keys : {1, 66}) {
-        Problem problem(1, 3, (1 << 16) + 37);
-        problem.keys = keys;
-        const AttentionCase& test = reference_case(problem, CaseKind::spread, 7);
+        const AttentionCase& test = reference_case(Problem(1, 3, (1 << 16) + 37).of_keys(keys), CaseKind::spread, 7);
         EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
     }
 }
@@ -370,9 +353,7 @@ TEST(CpuEngine, BeginsAnotherCaseAfterOneThatNoKernelTakes) {
     request.options.contract = &kFixed;
     request.more_follow = true;
     const std::unique_ptr<Engine> engine = make_engine(request);
-    Problem backward{1, 4, 8};
-    backward.operation = &kBackward;
-    EXPECT_EQ(failure_of([&] { engine->begin("backward.in", backward, [] {}); }),
+    EXPECT_EQ(failure_of([&] { engine->begin("backward.in", Problem(1, 4, 8).of_operation(kBackward), [] {}); }),
               (Failure{ExitCode::bad_data, "backward.in: no CPU kernel computes backward under fixed for this case"}));
     engine->begin("b.in", {3, 5, 8}, [] {});
     EXPECT_EQ(engine->facts().chunk_batches, 3);

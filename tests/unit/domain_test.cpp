@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/contracts/f32/backward.h"
+#include "tests/support/problems.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -58,9 +59,7 @@ protected:
 };
 
 TEST(DomainOfHeads, IsThatOfAllHeadsOfABatch) {
-    Problem problem(1, 2, 1);
-    problem.heads = problem.kv_heads = 2;
-    problem.keys = 3;
+    const Problem problem = problem_of({1, 2, 2, 2, 3, 1});
     std::vector<float> data(static_cast<size_t>(problem.input_rows()), 1.0f);
     EXPECT_EQ(failure_of_case(problem, data), Failure{});
     data[3] = 0x1p126f; // Q of head 1, row 1

@@ -62,10 +62,8 @@ TEST_P(HalfContract, IsAsNearToFloat64AsItsLastRoundingAllows) {
 
 // Scores that move the reference, denormals, one key above all, no key at all; also d beyond other contracts' limits.
 TEST_P(HalfContract, GivesTheReferenceBytesOnKindsAndCorners) {
-    Problem blind(1, 40, 33);
-    blind.keys = 7;
-    blind.mask = Mask::causal;
-    for (const Problem& problem : {Problem{1, 1, 1}, Problem{2, 129, 1}, Problem{1, 65, 300}, blind})
+    for (const Problem& problem :
+         {Problem{1, 1, 1}, Problem{2, 129, 1}, Problem{1, 65, 300}, causal_problem(40, 7, 33)})
         for (const CaseKind kind : {CaseKind::spread, CaseKind::denormal, CaseKind::dominant, CaseKind::huge,
                                     CaseKind::vzero, CaseKind::fading}) {
             const AttentionCase half(problem, kind, 7, contract());
@@ -81,8 +79,7 @@ TEST_P(HalfContract, GivesTheReferenceBytesOnKindsAndCorners) {
 
 // A head in several pieces, with threads that must not interfere.
 TEST_P(HalfContract, RoundsLongHeadsInPieces) {
-    Problem problem(1, 3, 40000);
-    problem.keys = 5;
+    const Problem problem = Problem(1, 3, 40000).of_keys(5);
     const AttentionCase half(problem, CaseKind::uniform, 6, contract());
     std::vector<float> out(half.expected.size(), NAN);
     cpu::compute_batches(kernels_like_reference(contract()).back(), problem, half.qkv.data(), out.data(), 4);
@@ -183,8 +180,8 @@ TEST_P(HalfGradients, AreAsNearToFloat64AsTheirLastRoundingAllows) {
 // For any number of threads; heads that share keys, rows that see none, d of any size.
 TEST_P(HalfGradients, HaveTheReferenceBytesByEveryKernel) {
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes : {BackwardSizes{1, 1, 1, 1, 1, 1}, BackwardSizes{3, 4, 2, 70, 130, 20},
-                                           BackwardSizes{2, 6, 1, 200, 70, 5}, BackwardSizes{1, 1, 1, 65, 66, 300}}) {
+        for (const Sizes& sizes : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{3, 4, 2, 70, 130, 20}, Sizes{2, 6, 1, 200, 70, 5},
+                                   Sizes{1, 1, 1, 65, 66, 300}}) {
             const AttentionCase half(backward_of(sizes, mask), CaseKind::spread, 5, contract());
             each_kernel([&](const cpu::Kernel& kernel) {
                 for (const int threads : {1, 2, 7})

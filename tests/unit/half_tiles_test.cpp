@@ -141,10 +141,6 @@ std::vector<Kernel> tile_kernels() {
     return list;
 }
 
-Values row_of(const Values& out, const Problem& problem, int64_t row) {
-    return {out.begin() + row * problem.dim, out.begin() + (row + 1) * problem.dim};
-}
-
 class HalfTiles : public testing::TestWithParam<Kernel> {
 protected:
     void SetUp() override {
@@ -168,11 +164,7 @@ protected:
 // Full and partial steps, blocks, tiles and groups.
 TEST_P(HalfTiles, AreWithinTheBound) {
     for (const int64_t dim : {1, 16, 31, 33, 64, 100})
-        for (const int64_t keys : {1, 31, 33, 128, 129, 200}) {
-            Problem problem(1, 35, dim);
-            problem.keys = keys;
-            expect_within_bound(problem);
-        }
+        for (const int64_t keys : {1, 31, 33, 128, 129, 200}) expect_within_bound(Problem(1, 35, dim).of_keys(keys));
     for (const Problem& problem : {Problem{1, 200, 8}, Problem{3, 20, 256}, Problem{1, 3, 1024}})
         expect_within_bound(problem);
 }
@@ -181,11 +173,7 @@ TEST_P(HalfTiles, AreWithinTheBound) {
 TEST_P(HalfTiles, AreWithinTheBoundUnderTheMask) {
     for (const int64_t queries : {1, 33, 200})
         for (const int64_t keys : {1, 32, 70, 129, 161, 300}) expect_within_bound(causal_problem(queries, keys, 20));
-    Problem heads = causal_problem(40, 70, 33);
-    heads.batches = 2;
-    heads.heads = 6;
-    heads.kv_heads = 2;
-    expect_within_bound(heads);
+    expect_within_bound(with_heads(causal_problem(40, 70, 33), 2, 6, 2));
 }
 
 TEST_P(HalfTiles, AreWithinTheBoundOnEveryKind) {
@@ -203,8 +191,7 @@ TEST_P(HalfTiles, AreWithinTheBoundOnEveryKind) {
 // row and in a key, beside rows and keys without denormals.
 TEST_P(HalfTiles, CountDenormalNumbersThatMeetHugeOnes) {
     for (const int64_t dim : {1, 40}) {
-        Problem problem(1, 40, dim);
-        problem.keys = 150;
+        const Problem problem = Problem(1, 40, dim).of_keys(150);
         Values values = values_of(problem, CaseKind::uniform);
         const auto last = static_cast<size_t>(dim - 1);
         const auto set_last = [&](float of_query, float of_key) {
@@ -251,27 +238,10 @@ TEST_P(HalfTiles, StayFiniteAtTheEndOfTheDomain) {
     }
 }
 
-// A row is the value of its largest score, wherever that score is; also where scores are adjacent floats.
+// Also where scores are adjacent floats.
 TEST_P(HalfTiles, GiveTheValueOfTheLargestOfHugeScores) {
-    constexpr int64_t kKeys = 200;
     for (const int power : {16, 24, 60, 110})
-        for (const int64_t order : {1, 7, 199}) // of the scores: rising, mixed, falling
-            for (const bool negative : {false, true}) {
-                Problem problem(1, 33, 3);
-                problem.keys = kKeys;
-                Values values(problem.floats_in(problem.input_rows()));
-                each_query(values, problem, [&](float* q, int64_t) { q[0] = std::ldexp(1.0f, power - 8); });
-                int64_t winner = 0;
-                each_key(values, problem, [&](float* key, float* value, int64_t index) {
-                    const int64_t rank = index * order % kKeys - (negative ? kKeys : 0);
-                    key[0] = std::ldexp(static_cast<float>(rank), 8);
-                    value[1] = static_cast<float>(index);
-                    if (rank == (negative ? -1 : kKeys - 1)) winner = index;
-                });
-                const Values out = attend(problem, values);
-                for (const size_t row : {size_t{0}, size_t{32}})
-                    ASSERT_EQ(out[3 * row + 1], static_cast<float>(winner)) << power << " " << order << " " << negative;
-            }
+        expect_value_of_the_largest(33, 3, power, [](const Problem& p, const Values& v) { return attend(p, v); });
 }
 
 TEST_P(HalfTiles, TellWhatRowsAddUpTo) {
@@ -280,26 +250,14 @@ TEST_P(HalfTiles, TellWhatRowsAddUpTo) {
             const Values values = values_of(problem, kind);
             std::vector<RowStatistics> rows(static_cast<size_t>(problem.output_rows()), {NAN, NAN, NAN});
             EXPECT_TRUE(same_bytes(attend(problem, values), attend(problem, values, 1, rows.data())));
-            Values sums(rows.size());
-            logsumexps(kBf16, problem, rows.data(), problem.output_rows(), sums.data());
-            const HalfRows exact(problem, Element::bf16, values);
-            for (size_t i = 0; i < rows.size(); ++i) {
-                const HalfRow row = exact.row(static_cast<int64_t>(i));
-                if (row.logsumexp == -HUGE_VAL)
-                    ASSERT_EQ(sums[i], -HUGE_VALF) << i;
-                else
-                    ASSERT_NEAR(sums[i], row.logsumexp, row.logsumexp_bound) << i;
-            }
+            HalfRows(problem, Element::bf16, values).expect_logsumexps(kBf16, rows);
         }
 }
 
 // A row's bytes depend only on its query and the keys that it sees.
 
 TEST_P(HalfTiles, GiveTheSameBytesWithAnyThreadsAndInAnyBatch) {
-    Problem problem = causal_problem(50, 140, 20);
-    problem.batches = 5;
-    problem.heads = 4;
-    problem.kv_heads = 2;
+    const Problem problem = with_heads(causal_problem(50, 140, 20), 5, 4, 2);
     const Values values = values_of(problem, CaseKind::spread);
     const Values out = attend(problem, values);
     for (const int threads : {2, 7}) EXPECT_TRUE(same_bytes(out, attend(problem, values, threads))) << threads;
@@ -318,16 +276,8 @@ TEST_P(HalfTiles, GiveARowAloneTheSameBytes) {
         each_key(values, problem, [](float* key, float*, int64_t index) { key[5] = index == 150 ? 0x1p65f : key[5]; });
         const Values out = attend(problem, values);
         for (const int64_t query : {0, 1, 31, 32, 127, 128, 140, 161, 191, 192, 299}) {
-            Problem alone(1, 1, problem.dim);
-            alone.keys = query + 1;
-            const auto seen = static_cast<int64_t>(alone.floats_in(alone.keys));
-            const auto part = [&](int64_t first, int64_t count) {
-                return Values(values.begin() + first, values.begin() + first + count);
-            };
-            const auto all = static_cast<int64_t>(problem.floats_in(problem.keys));
-            Values one = part(query * problem.dim, problem.dim);
-            for (const int64_t matrix : {1, 2})
-                for (const float x : part(matrix * all, seen)) one.push_back(x);
+            const Problem alone = Problem(1, 1, problem.dim).of_keys(query + 1);
+            const Values one = query_of(problem, values, query, alone.keys);
             EXPECT_TRUE(same_bytes(row_of(out, problem, query), attend(alone, one))) << query;
         }
     }

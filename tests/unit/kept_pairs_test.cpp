@@ -12,10 +12,7 @@ namespace {
 constexpr Device kH200{90, 227 << 10, 132};
 
 Problem problem_of(int64_t batches, int64_t queries, int64_t keys, int64_t dim) {
-    Problem problem(batches, queries, dim);
-    problem.keys = keys;
-    problem.operation = &kBackward;
-    return problem;
+    return Problem(batches, queries, dim).of_keys(keys).of_operation(kBackward);
 }
 
 size_t bytes_of(const Problem& problem, const Rounds& rounds) { return round_bytes(RoundSizes(problem), rounds); }

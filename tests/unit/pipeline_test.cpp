@@ -34,20 +34,14 @@ protected:
         write_file(folder_ / "a.in", counting_case(batches, tokens, dim));
     }
 
-    void run(const MakeEngine& make_engine, const StagingLimits& limits = kSmall) {
+    void run(const MakeEngine& make_engine, const std::string& lse_name = "") {
         CaseReader input(folder_ / "a.in");
         OutputFile output(folder_ / "a.out", interrupts_);
-        run_case({input, output, {}, limits, always(make_engine)});
+        std::optional<OutputFile> lse;
+        if (!lse_name.empty()) lse.emplace(lse_name, interrupts_);
+        run_case({input, output, {}, kSmall, always(make_engine), nullptr, lse ? &*lse : nullptr});
         output.commit(false);
-    }
-
-    void run_with_lse(const MakeEngine& make_engine, const std::string& lse, const StagingLimits& limits = kSmall) {
-        CaseReader input(folder_ / "a.in");
-        OutputFile output(folder_ / "a.out", interrupts_);
-        OutputFile lse_file(lse, interrupts_);
-        run_case({input, output, {}, limits, always(make_engine), nullptr, &lse_file});
-        output.commit(false);
-        lse_file.commit(false);
+        if (lse) lse->commit(false);
     }
 
     // The statistics that a passing engine reports for these rows.
@@ -72,8 +66,8 @@ protected:
     }
 
     // After a failed run only the input is left.
-    Failure failure(const MakeEngine& make_engine, const StagingLimits& limits = kSmall) {
-        const Failure failed = failure_of([&] { run(make_engine, limits); });
+    Failure failure(const MakeEngine& make_engine) {
+        const Failure failed = failure_of([&] { run(make_engine); });
         EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.in"});
         return failed;
     }
@@ -101,7 +95,7 @@ TEST_F(PipelineRun, PutsTheLogsumexpOfEveryRowInItsPlace) {
          {std::array{1, 1, 1}, {1000, 1, 1}, {300, 3, 5}, {20, 30, 33}, {1, 5000, 7}, {3, 2, 3000}}) {
         write_case(batches, tokens, dim);
         for (const auto& [slots, chunk] : {std::pair{1, 1}, {2, 3}, {4, 64}}) {
-            run_with_lse(passing(slots, chunk), folder_ / "a.lse");
+            run(passing(slots, chunk), folder_ / "a.lse");
             EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case())
                 << batches << " " << tokens << " " << dim << ", " << slots << " slots of " << chunk;
             EXPECT_TRUE(read_file(folder_ / "a.lse") == logsumexps_of_the_case())
@@ -109,7 +103,7 @@ TEST_F(PipelineRun, PutsTheLogsumexpOfEveryRowInItsPlace) {
         }
     }
     write_case(3, 1000, 9);
-    run_with_lse(passing(2, 1, 64), folder_ / "a.lse"); // in slices
+    run(passing(2, 1, 64), folder_ / "a.lse"); // in slices
     EXPECT_TRUE(read_file(folder_ / "a.lse") == logsumexps_of_the_case());
 }
 
@@ -119,7 +113,7 @@ TEST_F(PipelineRun, WritesLogsumexpsToAPipeInTheirOrder) {
     const std::string path = folder_ / "pipe";
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
     auto read = std::async(std::launch::async, [&] { return read_file(path); });
-    run_with_lse(passing(2, 5), path);
+    run(passing(2, 5), path);
     EXPECT_TRUE(read.get() == logsumexps_of_the_case());
     EXPECT_TRUE(read_file(folder_ / "a.out") == queries_of_the_case());
 }
@@ -164,21 +158,16 @@ TEST_F(PipelineRun, GivesTheReferenceBytesOnTheCpu) {
 
 TEST_F(PipelineRun, AnErrorOfAnyCallStopsTheRun) {
     write_case(40, 64, 16);
-    const auto fails_in = [&](const Faults& faults) { return failure(passing(2, 3, 0, faults)); };
-    for (const int call : {0, 1, 7}) {
-        Faults faults;
-        faults.copy_in = call;
-        EXPECT_EQ(fails_in(faults), (Failure{ExitCode::internal, "copy_in"})) << call;
-        faults = {};
-        faults.wait = call;
-        EXPECT_EQ(fails_in(faults), (Failure{ExitCode::internal, "wait"})) << call;
-        faults = {};
-        faults.compute = call;
-        EXPECT_EQ(fails_in(faults), (Failure{ExitCode::internal, "compute"})) << call;
-        faults = {};
-        faults.fetch = call;
-        EXPECT_EQ(fails_in(faults), (Failure{ExitCode::internal, "fetch"})) << call;
-    }
+    const std::pair<int Faults::*, const char*> faulty[] = {{&Faults::copy_in, "copy_in"},
+                                                            {&Faults::wait, "wait"},
+                                                            {&Faults::compute, "compute"},
+                                                            {&Faults::fetch, "fetch"}};
+    for (const auto& [fault, name] : faulty)
+        for (const int call : {0, 1, 7}) {
+            Faults faults;
+            faults.*fault = call;
+            EXPECT_EQ(failure(passing(2, 3, 0, faults)), (Failure{ExitCode::internal, name})) << call;
+        }
 }
 
 // No disk has half a petabyte.

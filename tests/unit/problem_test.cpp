@@ -7,6 +7,7 @@
 
 #include "src/problem/mask.h"
 #include "src/problem/tensor.h"
+#include "tests/support/problems.h"
 
 namespace hw4 {
 namespace {
@@ -31,13 +32,7 @@ TEST(Problem, SizesOfTheLargestCase) {
     EXPECT_EQ(Problem(1 << 10, int64_t{1} << 30, 1 << 6).flops(), 0x1p78);
 }
 
-Problem grouped() {
-    Problem problem(3, 5, 2); // B, N_q, d
-    problem.heads = 4;
-    problem.kv_heads = 2;
-    problem.keys = 7;
-    return problem;
-}
+Problem grouped() { return problem_of({3, 4, 2, 5, 7, 2}); }
 
 TEST(Problem, OfSeveralHeadsAndTwoLengths) {
     const Problem problem = grouped();

@@ -23,11 +23,9 @@ std::unique_ptr<Engine> make_cpu_engine(const EngineRequest& request) { return c
 std::vector<Problem> problems_to_cut(const Operation& operation) {
     std::vector<Problem> list;
     for (const Mask mask : kEveryMask)
-        for (const BackwardSizes& sizes : {BackwardSizes{3, 4, 2, 50, 140, 33}, BackwardSizes{2, 1, 1, 200, 200, 20},
-                                           BackwardSizes{70, 1, 1, 9, 7, 5}, BackwardSizes{2, 2, 1, 90, 70, 40},
-                                           BackwardSizes{11, 1, 1, 1, 129, 100}}) {
-            list.push_back(backward_of(sizes, mask));
-            list.back().operation = &operation;
+        for (const Sizes& sizes : {Sizes{3, 4, 2, 50, 140, 33}, Sizes{2, 1, 1, 200, 200, 20}, Sizes{70, 1, 1, 9, 7, 5},
+                                   Sizes{2, 2, 1, 90, 70, 40}, Sizes{11, 1, 1, 1, 129, 100}}) {
+            list.push_back(problem_of(sizes, mask, operation));
         }
     return list;
 }
@@ -83,8 +81,7 @@ TEST_P(CpuRun, GivesTheSameBytesHoweverItIsCut) {
     const cpu::Kernel& kernel = GetParam();
     size_t turn = 0; // of the limits: each number of batches has the next with other threads or another mask
     for (const Mask mask : kEveryMask) {
-        Problem problem = backward_of({11, 1, 1, 40, 40, 20}, mask);
-        problem.operation = kernel.does;
+        const Problem problem = problem_of({11, 1, 1, 40, 40, 20}, mask, *kernel.does);
         const AttentionCase& test = reference_case(problem, CaseKind::spread, 4, *kernel.under);
         const std::vector<float> alone = launched(kernel, test, 1, 1).out;
         const std::string expected = bytes_of(alone.data(), alone.size());

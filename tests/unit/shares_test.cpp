@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/attention_case.h"
+#include "tests/support/problems.h"
 
 namespace hw4 {
 namespace {
@@ -14,13 +15,7 @@ struct Lengths {
 
 Problem problem_of(int64_t batches, int64_t heads, int64_t kv_heads, const Lengths& lengths, Mask mask,
                    const Operation& operation = kForward) {
-    Problem problem(batches, lengths.queries, 2);
-    problem.keys = lengths.keys;
-    problem.heads = heads;
-    problem.kv_heads = kv_heads;
-    problem.mask = mask;
-    problem.operation = &operation;
-    return problem;
+    return hw4::problem_of({batches, heads, kv_heads, lengths.queries, lengths.keys, 2}, mask, operation);
 }
 
 // Ragged lengths, more keys than queries and more queries than keys.
