@@ -6,30 +6,22 @@
 #include "src/cpu/engine.h"
 #include "src/gpu/engine.h"
 #include "src/run/conveyor.h"
-#include "tests/support/attention_case.h"
+#include "tests/support/file_to_file.h"
 #include "tests/support/listed_cases.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/subject.h"
-#include "tests/support/temporary_folder.h"
 
 namespace hw4::gpu {
 namespace {
 
 class GpuCases : public ::testing::Test {
 protected:
-    static std::string stored(Element element, const std::vector<float>& values) {
-        std::string bytes(values.size() * bytes_of(element), '\0');
-        narrow(element, values.data(), values.size(), bytes.data());
-        return bytes;
-    }
-
     // Adds a case with such elements in its file.
     void add(const AttentionCase& test, Element element = Element::float32) {
         const std::string name = folder_ / std::to_string(names_.size());
         Problem problem = test.problem;
         problem.element = element;
-        const Bytes header = header_of(problem);
-        write_file(name + ".in", std::string(header.begin(), header.end()) + stored(element, test.qkv));
+        write_file(name + ".in", file_of(problem, test.qkv));
         names_.push_back({name + ".in", name + ".out"});
         expected_.push_back(stored(element, test.expected));
     }

@@ -14,9 +14,8 @@
 #include "src/gpu/engine.h"
 #include "src/gpu/kernels.h"
 #include "src/run/pipeline.h"
-#include "tests/support/attention_case.h"
+#include "tests/support/file_to_file.h"
 #include "tests/support/need_gpu.h"
-#include "tests/support/temporary_folder.h"
 
 namespace hw4::gpu {
 namespace {
@@ -24,12 +23,6 @@ namespace {
 class StoredElementOnGpu : public testing::TestWithParam<Element> {
 protected:
     void SetUp() override { HW4_SKIP_WITHOUT_GPU(); }
-
-    static std::string stored(Element element, const std::vector<float>& values) {
-        std::string bytes(values.size() * bytes_of(element), '\0');
-        narrow(element, values.data(), values.size(), bytes.data());
-        return bytes;
-    }
 
     // The output files for an input of such elements; its values fit the narrow type even when stored as float32.
     // `lse` is empty where there are no logsumexps.
@@ -39,8 +32,7 @@ protected:
     };
     Outputs outputs(Problem problem, Element element, const std::vector<float>& values, const EngineOptions& options) {
         problem.element = element;
-        const Bytes header = header_of(problem);
-        write_file(folder_ / "a.in", std::string(header.begin(), header.end()) + stored(element, values));
+        write_file(folder_ / "a.in", file_of(problem, values));
         CaseReader input(folder_ / "a.in");
         OutputFile output(folder_ / "a.out", interrupts_);
         OutputFile lse(folder_ / "a.lse", interrupts_);

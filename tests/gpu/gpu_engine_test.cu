@@ -11,26 +11,20 @@
 #include "src/gpu/device/memory.h"
 #include "src/gpu/kernels.h"
 #include "src/run/pipeline.h"
-#include "tests/support/attention_case.h"
+#include "tests/support/file_to_file.h"
 #include "tests/support/long_sequence.h"
 #include "tests/support/need_gpu.h"
 #include "tests/support/pitched_matrix.h"
 #include "tests/support/problems.h"
 #include "tests/support/subject.h"
-#include "tests/support/temporary_folder.h"
 
 namespace hw4::gpu {
 namespace {
 
-std::string case_bytes(const AttentionCase& test) {
-    const Bytes header = header_of(test.problem);
-    return hw4::bytes_of(header.data(), header.size()) + hw4::bytes_of(test.qkv.data(), test.qkv.size());
-}
-
 // Computes the case from file to file and compares with the reference's bytes.
 EngineFacts run_file(const TemporaryFolder& folder, const AttentionCase& test, const EngineOptions& options,
                      const std::string& what = "") {
-    write_file(folder / "a.in", case_bytes(test));
+    write_file(folder / "a.in", file_of(test.problem, test.qkv));
     InterruptGuard interrupts;
     CaseReader input(folder / "a.in");
     OutputFile output(folder / "a.out", interrupts);
@@ -114,7 +108,7 @@ TEST(GpuEngine, GivesTheLogsumexpsOfTheReference) {
                 std::vector<float> expected(test.statistics.size());
                 logsumexps(*contract, test.problem, test.statistics.data(), test.problem.output_rows(),
                            expected.data());
-                write_file(folder / "a.in", case_bytes(test));
+                write_file(folder / "a.in", file_of(test.problem, test.qkv));
                 InterruptGuard interrupts;
                 CaseReader input(folder / "a.in");
                 OutputFile output(folder / "a.out", interrupts);
@@ -181,7 +175,7 @@ TEST(GpuEngine, BadDataInALaterChunkFailsCleanly) {
     const TemporaryFolder folder;
     AttentionCase test({275, 128, 256}, CaseKind::uniform, 9);
     test.qkv[test.qkv.size() - 1] = HUGE_VALF;
-    write_file(folder / "a.in", case_bytes(test));
+    write_file(folder / "a.in", file_of(test.problem, test.qkv));
     {
         InterruptGuard interrupts;
         CaseReader input(folder / "a.in");

@@ -32,7 +32,7 @@ protected:
 
     void expect_bytes_of_one(const Problem& problem, const Contract& contract, int count) {
         const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 3, contract);
-        write_file(folder_ / "a.in", file_of(problem, whole.qkv));
+        write_file(folder_ / "a.in", file_of(problem, whole.qkv, true));
         options_.engine.contract = &contract;
         run(count);
         EXPECT_TRUE(read_file(folder_ / "a.out") == bytes_of(whole.expected.data(), whole.expected.size()))
@@ -80,7 +80,7 @@ TEST_F(GpuRanks, ShareTheGradientsOfAHead) {
 TEST_F(GpuRanks, DoNotCutTheGradientsOfHalfPrecision) {
     HW4_SKIP_WITHOUT_GPU();
     const AttentionCase& whole = reference_case(backward_of({1, 1, 1, 300, 300, 64}), CaseKind::uniform, 3);
-    write_file(folder_ / "a.in", file_of(whole.problem, whole.qkv));
+    write_file(folder_ / "a.in", file_of(whole.problem, whole.qkv, true));
     options_.engine.contract = &kBf16;
     run(3);
     const std::vector<std::string> all = devices();

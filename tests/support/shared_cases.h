@@ -6,10 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "src/io/case_header.h"
-#include "tests/support/attention_case.h"
+#include "tests/support/file_to_file.h"
 #include "tests/support/problems.h"
-#include "tests/support/temporary_folder.h"
 
 namespace hw4 {
 
@@ -21,11 +19,6 @@ inline std::vector<Problem> shared_problems() {
                                        Sizes{2, 6, 2, 150, 290, 3}, Sizes{1, 2, 1, 300, 40, 8}})
                 list.push_back(problem_of(sizes, mask, *operation));
     return list;
-}
-
-inline std::string file_of(const Problem& problem, const std::vector<float>& data) {
-    const Bytes header = header_of(problem, true);
-    return std::string(header.begin(), header.end()) + bytes_of(data.data(), data.size());
 }
 
 // The values of every field of this name in a JSON text, in order, without quotes.

@@ -50,7 +50,7 @@ protected:
 
     const AttentionCase& write_case(const Problem& problem, const Contract& contract = kF32) {
         const AttentionCase& whole = reference_case(problem, CaseKind::uniform, 3, contract);
-        write_file(folder_ / "a.in", file_of(problem, whole.qkv));
+        write_file(folder_ / "a.in", file_of(problem, whole.qkv, true));
         options_.engine.contract = &contract;
         options_.engine.kernel = kernel_like_reference(contract, *problem.operation);
         return whole;
@@ -130,7 +130,7 @@ TEST_F(RunOnRanks, AFlawIsNamedAsByOne) {
     for (const std::vector<Change>& changes : spoiled) {
         std::vector<float> data = good;
         for (const auto& [row, value] : changes) data[problem.floats_in(row)] = value;
-        write_file(folder_ / "a.in", file_of(problem, data));
+        write_file(folder_ / "a.in", file_of(problem, data, true));
         const Failure of_one =
             failure_of([&] { DomainCheck(folder_ / "a.in", problem, kF32.domain).check(0, 3 * batch, data.data()); });
         EXPECT_EQ(of_one.code, ExitCode::bad_data);

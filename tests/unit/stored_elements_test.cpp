@@ -4,21 +4,14 @@
 
 #include "src/cpu/engine.h"
 #include "src/run/pipeline.h"
-#include "tests/support/attention_case.h"
+#include "tests/support/file_to_file.h"
 #include "tests/support/like_reference.h"
 #include "tests/support/passing_engine.h"
-#include "tests/support/temporary_folder.h"
 
 namespace hw4 {
 namespace {
 
 constexpr StagingLimits kSmall = {3, 2, 4096, 3 * 4096}; // a ring of three pages
-
-std::string stored(Element element, const std::vector<float>& values) {
-    std::string bytes(values.size() * bytes_of(element), '\0');
-    narrow(element, values.data(), values.size(), bytes.data());
-    return bytes;
-}
 
 class StoredElement : public testing::TestWithParam<Element> {
 protected:
@@ -39,8 +32,7 @@ protected:
     }
 
     void write_case(const Problem& of, const std::vector<float>& values) const {
-        const Bytes header = header_of(of);
-        write_file(folder_ / "a.in", std::string(header.begin(), header.end()) + stored(of.element, values));
+        write_file(folder_ / "a.in", file_of(of, values));
     }
 
     RunReport run(const Contract& contract, int64_t chunk, const std::string& lse_name = "") {
