@@ -170,15 +170,9 @@ TEST_P(EachF32Kernel, NoticesScoresThatMoveTheReference) {
 // two tiles of keys up to d = 200, two segments for full rows up to d = 128 and partial rows of d = 7; and scores that
 // move the reference, so that kernels without a maximum compute their rows again.
 TEST_P(EachF32Kernel, SanitizerShapes) {
-    for (const Problem& problem : std::vector<Problem>{{1, 1, 1},
-                                                       {1, 66, 32},
-                                                       {1, 66, 64},
-                                                       {1, 66, 128},
-                                                       {1, 66, 7},
-                                                       {1, 33, 50},
-                                                       {1, 33, 100},
-                                                       {1, 33, 200},
-                                                       {1, 20, 256}})
+    for (const Problem& problem :
+         {Problem{1, 1, 1}, Problem{1, 66, 32}, Problem{1, 66, 64}, Problem{1, 66, 128}, Problem{1, 66, 7},
+          Problem{1, 33, 50}, Problem{1, 33, 100}, Problem{1, 33, 200}, Problem{1, 20, 256}})
         expect_reference_bytes(problem, CaseKind::uniform, 3);
     for (const int64_t dim : {32, 64, 128}) expect_reference_bytes({1, 33, dim}, CaseKind::brink, 3);
 }

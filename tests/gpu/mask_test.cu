@@ -49,14 +49,16 @@ TEST(WindowChoice, IsAmongTheKernelsThatTakeWindows) {
 }
 
 // The output must have the bytes of the contract's reference, which computes row by row.
-class EachKernelWithAWindow : public KernelTest {
+class CausalTest : public KernelTest {
 protected:
-    EachKernelWithAWindow() : KernelTest(Mask::causal) {}
+    CausalTest() : KernelTest(Mask::causal) {}
 
     static const AttentionCase& case_of(const Problem& problem, const Distribution& values) {
         return reference_case(problem, values, 5, *GetParam().under);
     }
 };
+
+class EachKernelWithAWindow : public CausalTest {};
 
 // Every tiling, whole rows and rows in part.
 TEST_P(EachKernelWithAWindow, GivesTheReferenceBytes) {
@@ -106,15 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Every, EachKernelWithAWindow, testing::ValuesIn(kernels
 
 constexpr int64_t kDims[] = {1, 32, 33, 64, 100, 128, 256}; // every row size of the kernels, full and partial
 
-// The output must have the bytes of the contract's reference, which computes row by row.
-class EachKernelUnderTheMask : public KernelTest {
-protected:
-    EachKernelUnderTheMask() : KernelTest(Mask::causal) {}
-
-    static const AttentionCase& case_of(const Problem& problem, const Distribution& values) {
-        return reference_case(problem, values, 5, *GetParam().under);
-    }
-};
+class EachKernelUnderTheMask : public CausalTest {};
 
 // Ordinary rows, rows that are computed again or have another M, and some rows with an origin, by turns, which differ
 // between full and between partial rows of different sizes.
