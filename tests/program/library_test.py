@@ -249,7 +249,8 @@ class BytesTest(LibraryTest):
             library.run(call)
             found = case.results()["o"], bytes(sums), bytes(statistics)
             for page_keys in (16, 64, 256) if contract == "f32" else ():
-                pages, paged = Pages(case.rows, lengths, page_keys, gap, heads_inside), library.Call.from_buffer_copy(call)
+                pages = Pages(case.rows, lengths, page_keys, gap, heads_inside)
+                paged = library.Call.from_buffer_copy(call)
                 pages.put_into(paged, paged.k, paged.v)
                 case.rows["o"].fill(array.array("f", [0]) * case.count["o"])
                 library.check(paged)
