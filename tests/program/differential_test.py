@@ -29,7 +29,7 @@ def kernels(device):
 class DifferentialTest(unittest.TestCase):
     def assert_every_kernel_agrees(self, device):
         """The fuzzer reports a kernel that this processor lacks as skipped."""
-        done = differential("--device", device, "--seconds", str(SECONDS), "--seed", "5")  # its first cases are small
+        done = differential("--device", device, "--seconds", str(SECONDS), "--seed", "3735")  # small cases, soon of every d
         if done.returncode == NO_GPU:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, OK, done.stdout + done.stderr)
