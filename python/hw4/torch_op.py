@@ -81,8 +81,9 @@ class _Call:
         size = max(self.workspace_bytes, needs.check_bytes if check else 0)
         try:
             workspace = torch.empty(size, dtype=torch.uint8, device=q.device) if size and q.is_cuda else None
-        except torch.cuda.OutOfMemoryError:  # the least is slower, with the same bytes
-            size = max(needs.workspace_bytes, needs.check_bytes if check else 0)
+        except torch.cuda.OutOfMemoryError:  # the least, from now on: slower, with the same bytes
+            self.workspace_bytes = needs.workspace_bytes
+            size = max(self.workspace_bytes, needs.check_bytes if check else 0)
             workspace = torch.empty(size, dtype=torch.uint8, device=q.device)
         for place, tensor in zip(self.places, tensors):
             place.data = tensor.data_ptr()

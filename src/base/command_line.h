@@ -14,8 +14,9 @@ namespace hw4 {
 
 // Throws Error (usage), which names --help.
 [[noreturn]] void usage_error(const std::string& what);
+// Makes an error that names --help name that of a command such as "hw4 train".
 void name_command(Error& error, const std::string& command);
-// Runs a command such as "hw4 train": errors that name --help name that of the command.
+// Runs a command; its errors name its --help.
 template <class Work>
 auto within_command(const std::string& command, const Work& work) {
     try {

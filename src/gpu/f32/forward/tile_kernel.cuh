@@ -368,13 +368,14 @@ template <template <bool> class TilingOf, template <bool> class SmallTilingOf, c
 void with_either(const ForwardArgs& args, const Device& device, Visit visit) {
     using Large = TilingOf<true>;
     constexpr bool kWhole = Choices::kAlwaysWhole;
-    constexpr bool kWindow = Choices::kView == View::window; // its large blocks have code for whole columns alone
+    constexpr bool kWindow = Choices::kView == View::window;
+    constexpr bool kLargeWhole = kWhole || kWindow; // large blocks have code for whole columns alone
     if constexpr (!Choices::kAlwaysLarge)
         if ((kWindow && args.dim != Large::kDim) ||
             takes_small_tiling(row_blocks<Large>(args), row_blocks<SmallTilingOf<true>>(args),
                                sizeof(TileMemory<Large>), Choices::template Work<Large>::kDrawn, device))
             return with_columns<SmallTilingOf, kWhole>(args.dim, visit);
-    return with_columns < TilingOf, kWhole || kWindow > (args.dim, visit);
+    return with_columns<TilingOf, kLargeWhole>(args.dim, visit);
 }
 
 // Calls visit(T()) with the tiling T for the problem; its matrices are not read.
