@@ -209,7 +209,8 @@ LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,half/forward/split_half f32/f
 ALL_GPU_SOURCES := $(filter-out $(NO_KERNELS),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu))
 GPU_SOURCES := $(LONGEST) $(filter-out $(LONGEST),$(ALL_GPU_SOURCES))
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
-STEP_KERNELS := $(patsubst %,src/step/gpu/%.cu,linear_back linear_weights linear rows)
+STEP_KERNELS := $(patsubst %,src/step/gpu/%.cu,linear_back linear_weights linear cross_entropy \
+    elements embedding gains norms)
 STEP_GPU := $(STEP_KERNELS) $(filter-out $(STEP_KERNELS),$(wildcard src/step/gpu/*.cu))
 # The library is the kernels and their tables, without the program around them.
 LIBRARY_HOST := $(CONTRACTS) $(filter-out src/cpu/engine.cpp,$(wildcard src/cpu/*.cpp)) $(CPU_KERNELS) \
