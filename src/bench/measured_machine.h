@@ -115,8 +115,8 @@ public:
     bool is_on_host() const override { return machine_->is_on_host(); }
     void put(float* to, const float* from, size_t count) override { machine_->put(to, from, count); }
     void get(float* to, const float* from, size_t count) override { machine_->get(to, from, count); }
-    void fill(float* to, float value, size_t count) override {
-        timed("fill", StepOperation::sums, {out(to, count)}, [&] { machine_->fill(to, value, count); });
+    void clear(float* to, size_t count) override {
+        timed("clear", StepOperation::sums, {out(to, count)}, [&] { machine_->clear(to, count); });
     }
 
     void embed(const step::Tokens& tokens, const float* table, float* x, int64_t width) override {

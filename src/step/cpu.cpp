@@ -21,7 +21,7 @@ public:
     void embed_back(const Tokens& tokens, const float* dx, float* d_table, int64_t vocabulary, int64_t width) override {
         const TokenLeaves of(tokens);
         float* const leaves = room_.of((of.leaf_count() + team_.threads()) * width);
-        fill(d_table, 0, static_cast<size_t>(vocabulary * width));
+        clear(d_table, static_cast<size_t>(vocabulary * width));
         team_.pieces(of.token_count(), piece_of(width), [&](int64_t first, int64_t count, int thread) {
             float* const chain = leaves + (of.leaf_count() + thread) * width;
             const auto sum_leaf = [&](int32_t leaf) {

@@ -62,8 +62,8 @@ public:
     bool is_on_host() const override { return true; }
     void put(float* to, const float* from, size_t count) override { std::copy_n(from, count, to); }
     void get(float* to, const float* from, size_t count) override { std::copy_n(from, count, to); }
-    void fill(float* to, float value, size_t count) override {
-        numbers(count, [&](int64_t first, int64_t some, int) { std::fill_n(to + first, some, value); });
+    void clear(float* to, size_t count) override {
+        numbers(count, [&](int64_t first, int64_t some, int) { std::fill_n(to + first, some, 0.0f); });
     }
 
     void embed(const Tokens& tokens, const float* table, float* x, int64_t width) override {

@@ -56,7 +56,7 @@ public:
     // From and to host memory.
     virtual void put(float* to, const float* from, size_t count) = 0;
     virtual void get(float* to, const float* from, size_t count) = 0;
-    virtual void fill(float* to, float value, size_t count) = 0;
+    virtual void clear(float* to, size_t count) = 0; // zeros
 
     // x = rows of the table.
     virtual void embed(const Tokens& tokens, const float* table, float* x, int64_t width) = 0;

@@ -111,7 +111,7 @@ std::vector<double> Pass::gradients(const Tokens& tokens, const float* parameter
     linear(all_.head, last_input_.get(), nullptr, logits_.get());
     std::vector<double> losses = machine_.cross_entropy(logits_.get(), tokens, model_.vocabulary, share_);
     linear_back(all_.head, last_input_.get(), logits_.get(), narrow_);
-    machine_.fill(dx_, 0, floats); // nothing passes the last norm by
+    machine_.clear(dx_, floats); // nothing passes the last norm by
     norm_back(all_.norm, last_.get(), last_factors_.get(), narrow_);
     for (size_t i = layers_.size(); i-- > 0;) backward_layer(i);
     machine_.embed_back(tokens, dx_, gradient_of(all_.embedding), model_.vocabulary, model_.width);

@@ -13,7 +13,7 @@ namespace {
 
 Owned<float> zeros(Machine& machine, size_t count) {
     Owned<float> memory = machine.floats(count);
-    machine.fill(memory.get(), 0, count);
+    machine.clear(memory.get(), count);
     return memory;
 }
 

@@ -97,7 +97,7 @@ TEST(StepOnGpu, SaysThatAStepMustBeRefused) {
 // Weight gradients run alongside later work, which must wait before it uses their memory.
 TEST(StepOnGpu, GradientsOfWeightsAreWaitedFor) {
     HW4_SKIP_WITHOUT_GPU();
-    constexpr size_t kSize = 1024; // rows, inputs and outputs: takes longer than a fill
+    constexpr size_t kSize = 1024; // rows, inputs and outputs: takes longer than clearing
     const Floats ones(kSize * kSize, 1);
     const std::unique_ptr<Machine> gpu = make_gpu();
     const Owned<float> dy = gpu->floats(ones.size());
@@ -114,9 +114,9 @@ TEST(StepOnGpu, GradientsOfWeightsAreWaitedFor) {
     };
     for (int i = 0; i < 3; ++i) { // the first run may load code in the meantime
         EXPECT_EQ(after([] {}, dw), Floats(ones.size(), kSize));
-        EXPECT_EQ(after([&] { gpu->fill(dy.get(), 0, ones.size()); }, dw), Floats(ones.size(), kSize));
-        EXPECT_EQ(after([&] { gpu->fill(x.get(), 0, ones.size()); }, dw), Floats(ones.size(), kSize));
-        EXPECT_EQ(after([&] { gpu->fill(dw.get(), 0, ones.size()); }, dw), Floats(ones.size(), 0));
+        EXPECT_EQ(after([&] { gpu->clear(dy.get(), ones.size()); }, dw), Floats(ones.size(), kSize));
+        EXPECT_EQ(after([&] { gpu->clear(x.get(), ones.size()); }, dw), Floats(ones.size(), kSize));
+        EXPECT_EQ(after([&] { gpu->clear(dw.get(), ones.size()); }, dw), Floats(ones.size(), 0));
         EXPECT_EQ(after([&] { gpu->add(dw.get(), x.get(), ones.size()); }, dw), Floats(ones.size(), kSize + 1));
         EXPECT_EQ(after([&] { gpu->linear_back(dw.get(), x.get(), dx.get(), kSize, kSize, kSize); }, dx),
                   Floats(ones.size(), kSize * kSize));

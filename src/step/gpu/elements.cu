@@ -13,11 +13,6 @@ __device__ __forceinline__ void each_four_of_all(int64_t count, const Work& work
 }
 
 template <bool kWide>
-__global__ void __launch_bounds__(kThreads) fill_floats(float* to, float value, int64_t count) {
-    each_four_of_all(count, [&](int64_t at) { store<kWide>(to, at, count, {{value, value, value, value}}); });
-}
-
-template <bool kWide>
 __global__ void __launch_bounds__(kThreads) add_floats(float* a, const float* b, int64_t count) {
     each_four_of_all(count, [&](int64_t at) {
         const Four x = load<kWide>(a, at, count), y = load<kWide>(b, at, count);
@@ -87,10 +82,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 } // namespace
-
-void RowKernels::fill(float* to, float value, int64_t count) const {
-    HW4_LAUNCH(fill_floats, by_four(count, to), Blocks{stream_, parts(count, 4 * kThreads)}, to, value, count);
-}
 
 void RowKernels::add(float* a, const float* b, int64_t count) const {
     HW4_LAUNCH(add_floats, by_four(count, a, b), Blocks{stream_, parts(count, 4 * kThreads)}, a, b, count);

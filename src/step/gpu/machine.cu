@@ -74,9 +74,9 @@ public:
         copy(to, from, count, cudaMemcpyDeviceToHost);
         wait();
     }
-    void fill(float* to, float value, size_t count) override {
+    void clear(float* to, size_t count) override {
         settle({to, static_cast<int64_t>(count)}, {});
-        rows_.fill(to, value, static_cast<int64_t>(count));
+        if (count > 0) HW4_CUDA(cudaMemsetAsync(to, 0, count * sizeof(float), stream_.get())); // a shard may be empty
     }
 
     void embed(const Tokens& tokens, const float* table, float* x, int64_t width) override {
@@ -101,8 +101,7 @@ public:
         };
         const EmbeddingLeaves of = {uploaded(leaves.places), uploaded(leaves.begins), uploaded(leaves.joins),
                                     uploaded(leaves.tokens), leaves.leaf_count(),     leaves.token_count()};
-        const size_t bytes = static_cast<size_t>(vocabulary * width) * sizeof(float);
-        HW4_CUDA(cudaMemsetAsync(d_table, 0, bytes, stream_.get()));
+        clear(d_table, static_cast<size_t>(vocabulary * width));
         rows_.embed_back(of, dx, sums, d_table, width);
     }
 

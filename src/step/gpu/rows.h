@@ -19,7 +19,6 @@ class RowKernels {
 public:
     explicit RowKernels(cudaStream_t stream) : stream_(stream) {}
 
-    void fill(float* to, float value, int64_t count) const;
     void add(float* a, const float* b, int64_t count) const;
     void adamw(float* p, const float* g, float* m, float* v, int64_t count, const Adam& step) const;
     void squares(const float* x, int64_t segments, float* sums) const;
