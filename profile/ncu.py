@@ -4,6 +4,7 @@ Clocks are not locked (--clock-control none); caches are flushed before every pa
 """
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -18,7 +19,7 @@ sys.path.insert(0, str(ROOT / "report"))
 
 import gpu_peaks  # noqa: E402 (the path for the others is set above)
 import metrics  # noqa: E402
-from document import Failed  # noqa: E402
+from document import Failed, say  # noqa: E402
 from ncu_csv import Malformed, is_remark, parse  # noqa: E402
 
 USAGE, NO_COUNTERS, INTERNAL = 2, 69, 70
@@ -136,14 +137,22 @@ def rows_of(table):
 
 
 def pair(measured, table, cells):
-    """The n-th launch that ncu saw belongs to the n-th cell that ran, if the counts agree; otherwise raises."""
+    """The n-th launch that ncu saw belongs to the n-th cell that ran, if the counts agree. Otherwise equal neighbours
+    are one cell's: a kernel that takes few rows at a time, which no launch stands for, so it gets no row."""
     rows = [row for row in rows_of(table) if not any(name in (row.text("Kernel Name") or "") for name in PASSES_BESIDE)]
+    groups = [[row] for row in rows]
     if len(rows) != len(measured):
+        groups = [list(group) for _, group in itertools.groupby(rows, lambda row: row.text("Kernel Name"))]
+    if len(groups) != len(measured):
         raise Failed(f"ncu profiled {len(rows)} launches, hw4 bench made {len(measured)}: they cannot be matched",
                      INTERNAL)
-    if not rows:
-        raise Failed(cells[0]["reason"] or "no kernel was launched", INTERNAL)
-    return list(zip(measured, rows))
+    for cell, group in zip(measured, groups):
+        if len(group) > 1:
+            say(f"profile: {cell['forward']['kernel']} left out: it makes {len(group)} launches of this case")
+    pairs = [(cell, group[0]) for cell, group in zip(measured, groups) if len(group) == 1]
+    if not pairs:
+        raise Failed(cells[0]["reason"] or "no kernel was launched once", INTERNAL)
+    return pairs
 
 
 def last_line(text):

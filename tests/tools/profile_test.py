@@ -167,6 +167,13 @@ class Runs(unittest.TestCase):
         self.assertEqual([one["kernel"] for one in launches], list(KERNELS))
         self.assertEqual(launches[0]["metrics"]["tensor_pipe_pct"], 57.25)
 
+    def test_a_kernel_of_many_launches_is_left_out(self):
+        names, units, *rows = sample("t28.csv").splitlines()[3:]
+        self.ncu_saying("\n".join([names, units, *rows[:1] * 3, *rows[1:]]) + "\n", lines=sample("t28.jsonl"))
+        done = self.profile()
+        self.assertIn(f"profile: {KERNELS[0]} left out: it makes 3 launches of this case", done.stdout + done.stderr)
+        self.assertEqual([one["kernel"] for one in self.document()["launches"]], list(KERNELS[1:]))
+
 
 if __name__ == "__main__":
     unittest.main()
