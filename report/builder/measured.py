@@ -140,14 +140,16 @@ class Measured:
                        for launch in self["profile_cases"]["launches"]})
 
     @property
-    def profiled_kernels(self) -> list[str]:
+    def profiled_kernels(self) -> dict[str, set[str]]:
+        """The kernels of each curve: two rungs, and those that hw4 chooses."""
         seen = {launch["kernel"] for launch in self["profile_cases"]["launches"]}
-        return [rung.kernel for rung in self.ladder("f32") if rung.kernel in seen]
+        first, second, *chosen = [rung.kernel for rung in self.ladder("f32") if rung.kernel in seen]
+        return {first: {first}, second: {second}, "the chosen kernel": {*chosen}}
 
-    def metric_of_cases(self, kernel, key) -> list[float | None]:
+    def metric_of_cases(self, kernels, key) -> list[float | None]:
         """The metric for each of profiled_cases."""
         values = {launch["case"]: launch["metrics"].get(key) for launch in self["profile_cases"]["launches"]
-                  if launch["kernel"] == kernel}
+                  if launch["kernel"] in kernels}
         return [values.get(name) for name, *_ in self.profiled_cases]
 
     # ---- From file to file, sequential

@@ -147,8 +147,8 @@ def metrics_over_cases(data):
     for index, (key, title, factor, unit, most) in enumerate(PANELS):
         left = 0.65 + 2.85 * (index % 3)
         ax = style.axes(fig, left, 2.95 if index < 3 else 0.6, 2.3, 1.65)
-        values = {kernel: [value * factor if value is not None else None
-                           for value in data.metric_of_cases(kernel, key)] for kernel in kernels}
+        values = {title_of: [value * factor if value is not None else None
+                             for value in data.metric_of_cases(some, key)] for title_of, some in kernels.items()}
         known = [value for row in values.values() for value in row if value is not None]
         scale = style.steps(most or max(known, default=1) or 1, 5)
         style.ticks(ax.yaxis, scale)

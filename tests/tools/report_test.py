@@ -236,7 +236,8 @@ class Published(unittest.TestCase):
 
     def test_ladders(self):
         for contract, name in (("f32", "ladder"), ("fixed", "fixed_ladder")):
-            lines = [line for line in self.document(name)["ladder"] if all(line[k] == v for k, v in self.T28.items())]
+            lines = [line for line in self.document(name)["ladder"] if all(line[k] == v for k, v in self.T28.items())
+                     and line["kernel"] != "split_keys"]  # for few query rows, so no rung
             before, last = (statistics.median(lines[index]["seconds"]) for index in (-2, -1))
             self.assert_facts(**{f"ladder__{contract}__t28__last__ms": 1e3 * last,
                                  f"ladder__{contract}__t28__last__tflops": self.T28_FLOP / last * 1e-12,
