@@ -185,7 +185,7 @@ def select(cases: list[Case], patterns: list[str]) -> list[Case]:
     for pattern in patterns:
         matching = [case.name for case in cases if fnmatch.fnmatchcase(case.name, pattern)]
         if not matching:
-            raise TableError(f"no case '{pattern}' in the table")
+            raise TableError(f"no case '{pattern}' in the table; testcases/generate --list names them")
         chosen.update(matching)
     return [case for case in cases if not patterns or case.name in chosen]
 

@@ -38,7 +38,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """A parser that repeats wrong arguments in one line."""
+    """A parser whose error is one line."""
 
     def error(self, message: str):
-        super().error(one_line(message))
+        self.exit(2, f"{self.prog}: {one_line(message).replace('argument ', '', 1)}; see --help\n")
