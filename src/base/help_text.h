@@ -2,10 +2,27 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "src/base/command_line.h"
 
 namespace hw4 {
+
+// "  --model small|medium". The list has names, things with a name, or pointers to these.
+template <class List>
+std::string choice(const char* option, const List& list) {
+    std::string names;
+    for (const auto& one : list) {
+        names += names.empty() ? "" : "|";
+        if constexpr (std::is_convertible_v<decltype(one), std::string>)
+            names += one;
+        else if constexpr (std::is_pointer_v<std::decay_t<decltype(one)>>)
+            names += one->name;
+        else
+            names += one.name;
+    }
+    return "  " + std::string(option) + " " + names;
+}
 
 // The text, its words filled into lines of at most 80 columns. In it "  NAME  what it is" is an entry of a list: all
 // entries are explained from `column` on, in lines that begin with more blanks. Blank lines stay.

@@ -72,18 +72,22 @@ std::vector<Cell> cells_for(const bench::Request& request, const std::string& de
     return cells_of(sweep, device, kernels);
 }
 
-// The current step of a cell, in a line that later lines replace; silent unless stderr is a terminal.
+// Announces each of several cells in a line; on a terminal in a line that later lines replace, with the current step.
 class CellProgress {
 public:
-    explicit CellProgress(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
+    explicit CellProgress(bool quiet) : quiet_(quiet), shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
 
+    void begin(size_t index, size_t count, const Cell& cell) {
+        place_ = count > 1 ? "[" + std::to_string(index + 1) + "/" + std::to_string(count) + "] " : "";
+        if (!quiet_ && !shown_ && count > 1) std::fprintf(stderr, "%s%s\n", place_.c_str(), words_of(cell).c_str());
+    }
     void report(const std::string& what, double seconds_left) {
         const auto now = std::chrono::steady_clock::now();
         const bool is_known = seconds_left >= 0;
         if (!shown_ || (is_known && now - last_ < std::chrono::milliseconds(200))) return;
         last_ = now;
         const std::string left = is_known ? ", about " + bench::with_digits("%.0f", seconds_left) + " s left" : "";
-        std::fprintf(stderr, "\r\033[K  %s%s", what.c_str(), left.c_str());
+        std::fprintf(stderr, "\r\033[K%s%s%s", place_.c_str(), what.c_str(), left.c_str());
         std::fflush(stderr);
     }
     void clear() const {
@@ -91,7 +95,8 @@ public:
     }
 
 private:
-    bool shown_;
+    bool quiet_, shown_;
+    std::string place_; // [7/20]
     std::chrono::steady_clock::time_point last_;
 };
 
@@ -111,7 +116,7 @@ public:
         say(table_.head());
         const bench::Report report = [&](const std::string& what, double left) { progress_.report(what, left); };
         for (size_t i = 0; i < cells_.size(); ++i) {
-            announce(i);
+            progress_.begin(i, cells_.size(), cells_[i]);
             Row row =
                 bench::measure(cells_[i], *workbench_, kept_, request_.memory.empty() ? nullptr : &tracks_, report);
             progress_.clear();
@@ -130,12 +135,6 @@ private:
         if (request_.quiet) return;
         std::fputs(text.c_str(), lines_);
         std::fflush(lines_);
-    }
-
-    // Announces the next cell: [7/20] f32 B 8 H 1 N 4096 d 64
-    void announce(size_t index) const {
-        if (request_.quiet || cells_.size() == 1) return;
-        std::fprintf(stderr, "[%zu/%zu] %s\n", index + 1, cells_.size(), words_of(cells_[index]).c_str());
     }
 
     // Adds a row, after which every file is complete.

@@ -5,14 +5,6 @@
 namespace hw4::bench {
 namespace {
 
-// "--model small|medium"
-template <class Named>
-std::string choice(const char* option, const std::vector<Named>& list) {
-    std::string names;
-    for (const Named& one : list) names += (names.empty() ? "" : "|") + std::string(one.name);
-    return "  " + std::string(option) + " " + names;
-}
-
 // "  name  what it is", a line for each.
 template <class Named>
 std::string lines_of(const std::vector<Named>& list) {
@@ -39,8 +31,6 @@ constexpr const char* kRanksOptions = R"(
 } // namespace
 
 std::string help_text() {
-    std::string impls;
-    for (const std::string& name : implementation_names()) impls += (impls.empty() ? "" : "|") + name;
     return R"(usage: hw4 bench [options]
        hw4 bench accumulate|start-up|allreduce|step [--help]
 
@@ -66,7 +56,7 @@ what to measure: all combinations of these lists, such as 512,1k..16k*2 (lab5.py
   --num_heads N  default 32
   --emb_dim N  columns of all heads together, a multiple of the heads, default 2048
   --causal[=yes|no|both]  with the causal mask
-  --impl )" + impls +
+)" + choice("--impl", implementation_names()) +
               R"(  default hw4, which is f32. Upper case is the same. naive has all scores in memory, on a GPU by
     cuBLAS. python -m hw4.neighbours times hw4 beside PyTorch
   --dtype float32|fp16|bf16  default: the own type of bf16 and fp16, else float32. A GPU takes each type, but bf16 and
@@ -171,6 +161,9 @@ under bf16 with the same micro-batch.
 hw4 takes all memory before the first step, so its peak is what a run needs from then on. Memory in use is what a
 framework holds that takes memory for each tensor: each from the operation that writes it to the last one that reads
 it, in the order of hw4's operations, and hw4's own scratch memory. Forward alone keeps nothing for backward, as under torch.no_grad().
+
+  hw4 bench step --model tiny --warmup 1 --repeats 3 --output step.json
+  hw4 bench step --preset cs336-memory --memory m.pickle
 
 )" + choice("--model", step::presets()) +
               R"(  a list, default small. hw4 train --help has their sizes

@@ -28,14 +28,9 @@ constexpr const char* kExamples = R"(
   gunzip < a.in.gz | hw4 - - > a.out  standard input and output
 )";
 
-std::string contract_choice() {
-    std::string names;
-    for (const Contract* contract : contracts()) names += (names.empty() ? "" : "|") + std::string(contract->name);
-    return "  --contract " + names;
-}
-
 std::string option_topic() {
-    return laid_out(contract_choice() + "  which arithmetic, see hw4 help contracts; default " + contracts()[0]->name +
+    return laid_out(choice("--contract", contracts()) + "  which arithmetic, see hw4 help contracts; default " +
+                    contracts()[0]->name +
                     R"(
   --causal  use the causal mask, whatever INPUT says: query i sees the keys 0 to i + N_k - N_q. A query that sees no key
     gets a row of zeros
@@ -193,8 +188,8 @@ std::string all_topics() {
 std::string help_text() {
     std::string topics;
     for (const Topic& topic : kTopics) topics += std::string(topic.name) + ", ";
-    return kUsage +
-           laid_out(kWhatItIs + std::string(kExamples) + "\nwhat to compute:\n" + contract_choice() + R"(  default f32
+    return kUsage + laid_out(kWhatItIs + std::string(kExamples) + "\nwhat to compute:\n" +
+                                 choice("--contract", contracts()) + R"(  default f32
   --causal, --window W, --scale X  a mask, a window, another scale
   --backward  gradients: INPUT has dO too
   --lse FILE  the logsumexp of each row too
@@ -213,8 +208,8 @@ what it tells:
 
 exit codes: 0 done, 64 wrong usage, 65 bad data, 66 no INPUT, 69 no GPU, 70 internal error, 71 out of memory, 73 no
 OUTPUT, 74 reading or writing failed. More in hw4 help TOPIC: )" +
-                        topics + "all, bench or train.\n",
-                    46);
+                                 topics + "all, bench or train.\n",
+                             46);
 }
 
 ExitCode run_help(int argc, char** argv, Ranks& ranks) {

@@ -47,7 +47,7 @@ std::string kernel_json(const char* device, const KernelInfo& kernel) {
 
 std::string kernel_line(const char* device, const KernelInfo& kernel) {
     char start[96];
-    std::snprintf(start, sizeof start, "%s  %-16s %-5s  ", device, kernel.name.c_str(), kernel.under->name);
+    std::snprintf(start, sizeof start, "%s  %-21s  %-7s  ", device, kernel.name.c_str(), kernel.under->name);
     return start + kernel.idea + (kernel.why_not_here.empty() ? "" : " (" + kernel.why_not_here + ")") + "\n";
 }
 

@@ -13,7 +13,8 @@
 namespace hw4 {
 namespace {
 
-constexpr const char* kMore = R"(  --device auto|gpu|cpu  auto, the default, takes the CPU; gpu takes GPUs of compute
+constexpr const char* kMore = R"(where:
+  --device auto|gpu|cpu  auto, the default, takes the CPU; gpu takes GPUs of compute
     capability 8.0 or later, which ranks may share, and ends with 69 where there is none
   --threads N  CPU threads, 1 to 1024; default: all processors, which ranks divide among them
   --shard  each of several ranks (mpirun -np N hw4 train ...) keeps only its share of m and v, in less memory (ZeRO-1).

@@ -76,8 +76,7 @@ std::string why_not(const Contract& contract, const Problem& problem) {
     };
     if (problem.by_lengths && !computed->by_lengths)
         return lacking("lengths", "lengths in forward under f32, bf16 and fp16");
-    if (problem.window > 0 && problem.mask == Mask::none)
-        return "asks for a window without the causal mask: a window has the last of the keys that this mask leaves";
+    if (problem.window > 0 && problem.mask == Mask::none) return "asks for a window, which needs the causal mask too";
     if (problem.window > 0 && !computed->windows) return lacking("a window", "windows in forward under f32");
     if (problem.is_padded() && !computed->pads)
         return "has d = " + std::to_string(problem.key_dim()) + " and d_v = " + std::to_string(problem.value_dim()) +

@@ -130,7 +130,7 @@ Configuration settings_of(const std::string& checkpoint, const TrainingState& st
     const SettingTexts have = texts_of(state.settings);
     for (size_t i = 0; i < have.size(); ++i)
         if (have[i] != wanted[i])
-            throw Error(ExitCode::bad_data, checkpoint + ": is of " + have[i].first + " " + have[i].second +
+            throw Error(ExitCode::bad_data, checkpoint + ": has " + have[i].first + " " + have[i].second +
                                                 ", and the options ask for " + wanted[i].second);
     return state.settings;
 }
@@ -176,6 +176,7 @@ public:
         const Configuration& settings = state_.settings;
         const int64_t last = request_.until >= 0 ? std::min(request_.until, settings.steps) : settings.steps;
         say_sizes();
+        if (state_.step >= last) say(request_.checkpoint + ": is at step " + text_of(state_.step) + " already");
         while (state_.step < last) {
             const StepResult result = together_->step(state_.step + 1, [&](int64_t first, int64_t count) {
                 return text_->sequences(settings, state_.step, first, count);
@@ -238,9 +239,9 @@ private:
         const int64_t most = is_old && request_.micro_batch == 0 ? settings.micro_batch : request_.micro_batch;
         const int64_t size = micro_batch_for(most, settings.batch, ranks_, settings.is_bf16());
         if (is_old && size != settings.micro_batch)
-            throw Error(ExitCode::bad_data, request_.checkpoint + ": is of micro_batch " +
-                                                text_of(settings.micro_batch) + ", and these options and ranks have " +
-                                                text_of(size) + ", which gives other bytes under bf16");
+            throw Error(ExitCode::bad_data, request_.checkpoint + ": has micro_batch " + text_of(settings.micro_batch) +
+                                                ", and these options and ranks have " + text_of(size) +
+                                                ", which gives other bytes under bf16");
         settings.micro_batch = size;
     }
 

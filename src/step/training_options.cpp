@@ -96,7 +96,7 @@ TrainingRequest parse_training(int argc, char** argv, const std::vector<CommandO
 }
 
 std::string training_help(const std::string& program, const std::string& more) {
-    std::string models = "\n  model     width  hidden  layers  heads  vocabulary  context\n", names;
+    std::string models = "\n  model     width  hidden  layers  heads  vocabulary  context\n";
     for (const Preset& preset : presets()) {
         const Model& model = preset.model;
         char line[96];
@@ -105,9 +105,9 @@ std::string training_help(const std::string& program, const std::string& more) {
                       static_cast<int>(model.heads), static_cast<int>(model.vocabulary),
                       static_cast<int>(preset.context));
         models += line;
-        names += (names.empty() ? "" : "|") + std::string(preset.name);
     }
-    return "usage: " + program + " train [options] TOKENS CHECKPOINT\n\n" +
+    const std::string train = program + " train ";
+    return "usage: " + train + "[options] TOKENS CHECKPOINT\n\n" +
            laid_out(R"(Trains a transformer (pre-norm,
 RMSNorm, RoPE, causal attention, SwiGLU, an untied head, no biases) with AdamW in float32. Every rounding is defined:
 the same options and TOKENS give the same bytes of losses and CHECKPOINT on every machine, with any number of threads
@@ -118,23 +118,28 @@ CHECKPOINT is a safetensors file: parameters, AdamW's m and v, the step, all set
 name and renamed: a run that fails or is killed leaves the last complete one. Without --resume the first save replaces
 an existing CHECKPOINT.
 
-options:
-  --model )" + names +
+  )" + train + R"(--model tiny --steps 200 --log loss.jsonl text.bin tiny.safetensors
+  )" + train + R"(--resume text.bin tiny.safetensors
+
+what to train:
+)" + choice("--model", presets()) +
                     R"(  sizes and context, see below; default )" + presets().front().name + R"(
   --contract f32|bf16  default f32. bf16 rounds what enters products and attention to bf16, for a GPU's tensor cores;
     all else stays float32. The bytes depend on --micro-batch, which CHECKPOINT keeps, and on the kind of GPU and its
     cuBLAS, but not on the run or the number of ranks; all CPUs give the same
   --width N, --hidden N, --layers N, --heads N, --vocabulary N, --context N  other sizes than the model's
+  --token-bits 16|32  of a token in a plain file, default 16
+  --seed N  of the initial weights and of where sequences begin, default 1
+how to train:
   --batch N  sequences of a step, default 4
   --steps N  steps of the whole training, default 100
   --learning-rate X  the highest, default 0.001. It rises over the first tenth of the steps and falls as a cosine to a
     tenth of X
   --clip X  the largest norm of a gradient, default 1
   --weight-decay X, --beta1 X, --beta2 X, --eps X  of AdamW, default 0.1, 0.9, 0.95, 1e-8
-  --seed N  of the initial weights and of where sequences begin, default 1
-  --token-bits 16|32  of a token in a plain file, default 16
   --micro-batch N  sequences computed at a time, a power of two: fewer take less memory. Default: the whole batch, of
     several ranks a rank's share; under bf16 name N so that other numbers of ranks give the same bytes
+what to keep:
   --save-every K  write CHECKPOINT after each K steps too
   --until N  stop after step N, for --resume to go on from there; 0 writes the initial weights
   --resume  go on from CHECKPOINT, to the bytes of a run that was not stopped. Settings come from CHECKPOINT; an option

@@ -57,7 +57,7 @@ class TrainTest(CliTest):
                 done = self.train(count, *bf16, size, *names)
                 self.assertEqual((done.returncode, self.files() == wanted), (OK, True), done.stderr)
         done = self.train(3, "--resume", *names)  # their share is one sequence
-        self.assert_all_fail(done, BAD_DATA, r"is of micro_batch 2, and these options and ranks have 1")
+        self.assert_all_fail(done, BAD_DATA, r"has micro_batch 2, and these options and ranks have 1")
 
     def test_under_bf16_ranks_share_a_gpu(self):
         names = (*MODEL, "--contract", "bf16", "--micro-batch", "1", "--device", "gpu", "--log", self.log, self.tokens,

@@ -161,13 +161,13 @@ class Bf16Test(TrainTest):
     def test_another_contract_or_micro_batch_is_refused(self):
         path = self.smaller("--contract", "bf16", "--micro-batch", "2", "--until", "3")
         good = path.read_bytes()
-        for options, says in ((("--contract", "f32"), "is of contract bf16.step/1, and the options ask for f32.step/1"),
-                              (("--micro-batch", "1"), "is of micro_batch 2, and these options and ranks have 1"),
-                              (("--micro-batch", "4"), "is of micro_batch 2, and these options and ranks have 4")):
+        for options, says in ((("--contract", "f32"), "has contract bf16.step/1, and the options ask for f32.step/1"),
+                              (("--micro-batch", "1"), "has micro_batch 2, and these options and ranks have 1"),
+                              (("--micro-batch", "4"), "has micro_batch 2, and these options and ranks have 4")):
             self.assertIn(says, self.refused(BAD_DATA, "--resume", *options))
             self.assertEqual(path.read_bytes(), good)
         self.smaller("--until", "3")
-        self.assertIn("is of contract f32.step/1", self.refused(BAD_DATA, "--resume", "--contract", "bf16"))
+        self.assertIn("has contract f32.step/1", self.refused(BAD_DATA, "--resume", "--contract", "bf16"))
         self.assertIn("--contract 'fixed': need f32 or bf16", self.refused(USAGE, "--contract", "fixed"))
         self.assertIn("is not a finite number", self.refused(BAD_DATA, *SMALLER, "--contract", "bf16", "--steps", "6",
                                                              "--learning-rate", "1e30", "--clip", "1e30"))
@@ -302,9 +302,9 @@ class BadInputTest(TrainTest):
         for code, options, text, says in (
                 (BAD_DATA, six, beyond, "token 777 is 256, need less than the vocabulary, 256"),
                 (NO_INPUT, six, self.folder / "none", "cannot open"),
-                (BAD_DATA, ("--resume", "--model", "tiny"), TEXT, "is of width 16, and the options ask for 64"),
-                (BAD_DATA, ("--resume", "--steps", "7"), TEXT, "is of steps 6, and the options ask for 7"),
-                (BAD_DATA, ("--resume", "--seed", "2"), TEXT, "is of seed 1, and the options ask for 2"),
+                (BAD_DATA, ("--resume", "--model", "tiny"), TEXT, "has width 16, and the options ask for 64"),
+                (BAD_DATA, ("--resume", "--steps", "7"), TEXT, "has steps 6, and the options ask for 7"),
+                (BAD_DATA, ("--resume", "--seed", "2"), TEXT, "has seed 1, and the options ask for 2"),
                 (BAD_DATA, ("--resume",), other, "is of a text of 20000 tokens with CRC-32 "),
                 (BAD_DATA, (*six, "--learning-rate", "1e30", "--clip", "1e30"), TEXT, "is not a finite number"),
                 (BAD_DATA, (*six, "--learning-rate", "1e30", "--beta1", "0.9999999999999999"), TEXT,

@@ -9,6 +9,7 @@
 #include "src/base/untouched_vector.h"
 #include "src/bench/workbench.h"
 #include "src/gpu/device/memory.h"
+#include "src/gpu/engine.h"
 #include "src/gpu/kernels.h"
 
 namespace hw4::bench {
@@ -56,7 +57,8 @@ void launching() {
 
 void say_gpu_start_up() {
     int count = 0;
-    step("driver", [&] { HW4_CUDA(cudaGetDeviceCount(&count)); });
+    step("driver", [&] { static_cast<void>(HW4_CUDA_STATUS(cudaGetDeviceCount(&count))); });
+    if (count == 0) throw Error(ExitCode::no_gpu, "no usable GPU: " + gpu::unusable().reason);
     step("context", [] { HW4_CUDA(cudaFree(nullptr)); });
     pinning();
     launching();
