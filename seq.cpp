@@ -32,8 +32,8 @@ std::string help_text() {
     options.
 
 options:
-  --contract NAME  which arithmetic: )" +
-               hw4::contract_names() + R"(; default f32
+)" + hw4::choice("--contract", hw4::contracts()) +
+               R"(  which arithmetic, default f32
   --causal  use the causal mask, whatever INPUT says
   --window W, --scale X  the window and the scale, whatever INPUT says
   --backward  INPUT has Q, K, V, dO for each batch, OUTPUT gets dQ, dK, dV

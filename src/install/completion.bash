@@ -28,6 +28,7 @@ _hw4_values() { # PREFIX WORD OPTION HELP HW4
     names=$(_hw4_options "$3" <<<"$4")
     case $3 in
     --kernel) names+=" "$("$5" --list-kernels 2>/dev/null | awk '{ print $2 }') ;;
+    --preset) names=$(sed -n '/^presets:/,/^$/s/^  \([a-z0-9-]*\)  .*/\1/p' <<<"$4") ;;
     --relative-to) names=$(_hw4_options --impl <<<"$4") ;;
     --contract) [[ $names != all ]] || names+=" "$(_hw4_help "$5" | _hw4_options --contract) ;;
     esac

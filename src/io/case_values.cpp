@@ -255,7 +255,11 @@ Distribution distribution_of(const std::string& text) {
     const std::string name = text.substr(0, colon);
     const auto* const row =
         std::find_if(kKinds.begin(), kKinds.end(), [&](const KindRow& r) { return name == r.name; });
-    if (row == kKinds.end()) throw Error(ExitCode::usage, "unknown kind '" + name + "'");
+    if (row == kKinds.end()) {
+        std::string names;
+        for (const KindRow& known : kKinds) names += (names.empty() ? "" : ", ") + std::string(known.name);
+        throw Error(ExitCode::usage, "kind '" + name + "': need one of " + names);
+    }
     if (colon == std::string::npos) return row->kind;
     if (!row->takes_number()) throw Error(ExitCode::usage, "kind '" + text + "': " + name + " takes no number");
     const auto number = decimal_number(std::string_view(text).substr(colon + 1), 0, row->most);

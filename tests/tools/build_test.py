@@ -119,7 +119,8 @@ class Install(Workplace):
 
     # What is typed, the word to complete last, and what can be there.
     COMPLETED = ((("hw4", "--list"), {"--list-kernels"}), (("hw4", "--contract", "fixed1"), {"fixed16"}),
-                 (("hw4", "trai"), {"train"}),
+                 (("hw4", "trai"), {"train"}), (("hw4-seq", "--contract", "fixed1"), {"fixed16"}),
+                 (("hw4", "bench", "step", "--preset", "cs336-d"), {"cs336-ddp"}),
                  (("hw4", "bench", ""), {"accumulate", "start-up", "allreduce", "step"}),
                  (("hw4", "bench", "allreduce", "--si"), {"--sizes"}), (("hw4", "help", "fil"), {"files"}),
                  (("hw4", "train", "--model", "med"), {"medium"}),
