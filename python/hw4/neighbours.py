@@ -362,8 +362,8 @@ def lines_of(row):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(prog="python -m hw4.neighbours", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = argparse.ArgumentParser(prog="python -m hw4.neighbours", usage="%(prog)s [options] [--and options] ...",
+                                     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog="--and begins another measurement in the same process.")
     parser.add_argument("--cells", nargs="+", metavar="B,H,N,d", help="with --decode B,H,H_kv,N,d")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=("cudnn", "fa2"))

@@ -284,8 +284,8 @@ def figure_of(cells, machine, args):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(prog="python -m hw4.plot", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="python -m hw4.plot", usage="%(prog)s [options] -o FILE FILE.json ...",
+                                     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE.json", help="with several files, lines have the files' names")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a name that ends in .svg or .png")
     parser.add_argument("--x", choices=SIZES, help="default: the size that has most values")

@@ -153,7 +153,7 @@ def rows_of(args):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="python -m hw4.step", description=__doc__,
+    parser = argparse.ArgumentParser(prog="python -m hw4.step", usage="%(prog)s [options]", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=("small",))
     parser.add_argument("--ways", nargs="+", choices=("eager", "compiled"), default=("eager", "compiled"))
