@@ -200,6 +200,7 @@ class ResumeTest(TrainTest):
         logs[1].write_text("".join(logs[0].read_text().splitlines(True)[:2]))
         done, _ = self.train("--resume", "--log", logs[1])
         self.assertIn(f"{logs[1]}: has no lines of steps 3 to 6\n", done.stdout)
+        self.assertIn(f"{path}: is at step 6 already\n", done.stdout)
         self.trained("--resume")  # nothing is left to do
         self.assertEqual(path.read_bytes(), straight.read_bytes())
 

@@ -244,6 +244,14 @@ class Verdicts(Workplace):
         said = self.expect("AC", hw4="put(GOOD)", exit_code=0)
         self.assertRegex(said, r"\(2, 3, 4\) +\d+\.\d{3} s +limit 5 s +bytes: CRC-32 " + CRCS["a1", "f32"])
 
+    def test_wrong_arguments_and_help(self):
+        for arguments, said in ((["--limit", "0"], "--limit: '0': need a number above 0; see --help"),
+                                (["--students", self.path("none")], f"{self.path('none')}: no folders of students")):
+            done = self.run_judge(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (2, f"judge: {said}\n"))
+        help_text = self.run_judge("--help", env={**os.environ, "COLUMNS": "80"}).stdout
+        self.assertLessEqual(max(map(len, help_text.splitlines())), 80)
+
     def test_wrong_answer_is_explained_by_compare(self):
         said = self.expect("WA", hw4="put(GOOD[:20] + b'\\0\\0\\0\\1' + GOOD[24:])")
         wrong = read(fixture("a1", ".out"))
