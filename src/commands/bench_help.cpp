@@ -37,7 +37,7 @@ std::string help_text() {
 )" + laid_out(R"(Times attention forward, backward and both as one, over sizes and
 implementations, counts memory, and checks the result.
 
-  hw4 bench --seq_len 1k --num_heads 32 --emb_dim 2048 --causal --output r.json
+  hw4 bench --seq_len 1k --num_heads 32 --emb_dim 2048 --output r.json
   hw4 bench --seq_len 512,1k..16k*2 --impl hw4,fixed --relative-to naive
   hw4 bench --shape t28 --kernel all --passes forward
   hw4 bench --preset cs336-attention --output r.json

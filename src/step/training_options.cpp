@@ -118,7 +118,7 @@ CHECKPOINT is a safetensors file: parameters, AdamW's m and v, the step, all set
 name and renamed: a run that fails or is killed leaves the last complete one. Without --resume the first save replaces
 an existing CHECKPOINT.
 
-  )" + train + R"(--model tiny --steps 200 --log loss.jsonl text.bin tiny.safetensors
+  )" + train + R"(--model tiny --steps 200 text.bin tiny.safetensors
   )" + train + R"(--resume text.bin tiny.safetensors
 
 what to train:
