@@ -1,77 +1,84 @@
-// The gradients of gains.
+// The gradients of gains: the chains of all sequences, then what they sum to.
 #include "src/step/gpu/rows.cuh"
+#include "src/step/gpu/token_tree.cuh"
 
 namespace hw4::step {
 namespace {
 
-// A block sums 8 columns over all tokens, so that one launch does. 8 floats are what memory gives at least. A thread
-// sums a chain of 32 tokens of a column: all its numbers are on their way before it needs the first.
-constexpr int kGainColumns = 8;
-constexpr int kGainChains = 64; // at once
-constexpr int kMostNodes = 32;  // of the tree, that wait for their sibling
+#ifndef GAIN_THREADS
+#define GAIN_THREADS 64
+#endif
+#ifndef GAIN_BLOCKS
+#define GAIN_BLOCKS 8
+#endif
+#ifndef GAIN_TOKENS
+#define GAIN_TOKENS 8
+#endif
+#ifndef GAIN_LEAVES
+#define GAIN_LEAVES 16
+#endif
+constexpr int kGainLeaves = GAIN_LEAVES;
+constexpr int kGainThreads = GAIN_THREADS; // few, so that a small tensor's blocks meet every multiprocessor
+constexpr int kGainTokens = GAIN_TOKENS;   // whose numbers are on their way at once
 
-__global__ void __launch_bounds__(kGainColumns* kGainChains)
-    sum_gains(const float* x, const float* factors, const float* dy, float* d_gain, int sequences, int context,
-              int64_t width) {
-    __shared__ float totals[2][kGainChains][kGainColumns];
-    __shared__ float nodes[kMostNodes][kGainColumns];
-    const int own_column = static_cast<int>(threadIdx.x) % kGainColumns;
-    const int own_chain = static_cast<int>(threadIdx.x) / kGainColumns;
-    const int64_t column = int64_t{blockIdx.x} * kGainColumns + own_column;
-    const int chains_of_leaf = static_cast<int>(parts(context, kChain)), chains = sequences * chains_of_leaf;
-    float leaf = 0;
-    int sequence = 0, waiting = 0, left = chains_of_leaf;
-    for (int first = 0, buffer = 0; first < chains; first += kGainChains, buffer ^= 1) {
-        const int chain = min(first + own_chain, chains - 1), begin = chain % chains_of_leaf * static_cast<int>(kChain);
-        const int tokens = context - begin;
-        const int64_t token = int64_t{chain / chains_of_leaf} * context + begin;
-        const int64_t at = token * width + min(column, width - 1); // absent columns are computed, not written
-        float from_x[kChain], from_dy[kChain], r[kChain / kGainColumns];
+// A thread for each chain of four columns. They follow one another as the numbers that they are the first of.
+template <bool kWide>
+__global__ void __launch_bounds__(kGainThreads, GAIN_BLOCKS)
+    sum_chains(const float* x, const float* factors, const float* dy, float4* chains, int64_t sequences,
+               int64_t context, int64_t width) {
+    const int64_t fours = parts(width, 4), of_leaf = parts(context, kChain);
+    const int64_t thread = int64_t{blockIdx.x} * kGainThreads + threadIdx.x;
+    const int64_t chain = thread / fours, column = 4 * (thread % fours);
+    const int64_t sequence = chain / of_leaf, first = chain % of_leaf * kChain; // of the sequence's tokens
+    if (sequence >= sequences) return;
+    const int tokens = static_cast<int>(min(kChain, context - first));
+    const int64_t token = sequence * context + first;
+    Four sum = {};
+#pragma unroll kGainTokens
+    for (int t = 0; t < tokens; ++t) {
+        const Four from_x = load<kWide>(x + (token + t) * width, column, width);
+        const Four from_dy = load<kWide>(dy + (token + t) * width, column, width);
+        const float factor = factors[token + t];
 #pragma unroll
-        for (int i = 0; i < kChain / kGainColumns; ++i) {
-            const int t = i * kGainColumns + own_column;
-            r[i] = t < tokens ? factors[token + t] : 0.0f;
-        }
-#pragma unroll
-        for (int t = 0; t < kChain; ++t) {
-            from_x[t] = t < tokens ? x[at + t * width] : 0.0f;
-            from_dy[t] = t < tokens ? dy[at + t * width] : 0.0f;
-        }
-        float total = 0;
-#pragma unroll
-        for (int t = 0; t < kChain; ++t) {
-            const float factor = __shfl_sync(kAllLanes, r[t / kGainColumns], t % kGainColumns, kGainColumns);
-            total = fused(from_dy[t], from_x[t] * factor, total);
-        }
-        totals[buffer][own_chain][own_column] = total;
-        __syncthreads();
-        if (own_chain != 0) continue;
-        for (int i = 0; i < min(kGainChains, chains - first);) {
-            const int end = min(i + left, min(kGainChains, chains - first));
-            left -= end - i;
-#pragma unroll 16
-            for (; i < end; ++i) leaf = leaf + totals[buffer][i][own_column];
-            if (left > 0) break;
-            for (int joins = joins_after(sequence); joins > 0; --joins) leaf = nodes[--waiting][own_column] + leaf;
-            nodes[waiting++][own_column] = leaf;
-            leaf = 0;
-            left = chains_of_leaf;
-            ++sequence;
-        }
+        for (int i = 0; i < 4; ++i) sum.x[i] = fused(from_dy.x[i], from_x.x[i] * factor, sum.x[i]);
     }
-    if (own_chain != 0 || column >= width) return;
-    float sum = nodes[--waiting][own_column];
-    while (waiting > 0) sum = nodes[--waiting][own_column] + sum;
-    d_gain[column] = sum;
+    chains[thread] = make_float4(sum.x[0], sum.x[1], sum.x[2], sum.x[3]);
+}
+
+// A block for each four columns, a lane for each leaf. A leaf that does not exist is 0, which changes nothing. The node
+// of 32 leaves takes the place of their first chain.
+__global__ void __launch_bounds__(kThreads, 1)
+    join_chains(float4* chains, float* d_gain, int64_t sequences, int64_t of_leaf, int64_t width) {
+    const int64_t fours = parts(width, 4);
+    float4* const own = chains + blockIdx.x;
+    for (int64_t first = kWarpSize * warp(); first < sequences; first += kThreads) {
+        const int64_t leaf = first + lane();
+        float4 sum = {};
+        if (leaf < sequences) {
+#pragma unroll kGainLeaves
+            for (int64_t i = 0; i < of_leaf; ++i) sum = sum + own[(leaf * of_leaf + i) * fours];
+        }
+        for (int apart = 1; apart < kWarpSize; apart *= 2)
+            sum = sum + make_float4(__shfl_xor_sync(kAllLanes, sum.x, apart), __shfl_xor_sync(kAllLanes, sum.y, apart),
+                                    __shfl_xor_sync(kAllLanes, sum.z, apart), __shfl_xor_sync(kAllLanes, sum.w, apart));
+        if (lane() == 0) own[leaf * of_leaf * fours] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    const float4 sum = sum_in_tree(own, kWarpSize * of_leaf * fours, parts(sequences, kWarpSize));
+    store<false>(d_gain, 4 * int64_t{blockIdx.x}, width, {{sum.x, sum.y, sum.z, sum.w}});
 }
 
 } // namespace
 
-void RowKernels::norm_gain(const float* x, const float* factors, const float* dy, float* d_gain, int64_t sequences,
-                           int64_t context, int64_t width) const {
-    const Blocks blocks{stream_, parts(width, kGainColumns), kGainColumns * kGainChains};
-    launch("launch of sum_gains", sum_gains, blocks, x, factors, dy, d_gain, static_cast<int>(sequences),
-           static_cast<int>(context), width);
+void RowKernels::norm_gain(const float* x, const float* factors, const float* dy, float4* chains, float* d_gain,
+                           int64_t sequences, int64_t context, int64_t width) const {
+    const int64_t fours = parts(width, 4), of_leaf = parts(context, kChain);
+    const Blocks all{stream_, parts(sequences * of_leaf * fours, kGainThreads), kGainThreads};
+    HW4_LAUNCH(sum_chains, by_four(width, x, dy), all, x, factors, dy, chains, sequences, context, width);
+    const auto threads = static_cast<unsigned>(kWarpSize * std::min<int64_t>(kWarps, parts(sequences, kWarpSize)));
+    launch("launch of join_chains", join_chains, Blocks{stream_, fours, threads}, chains, d_gain, sequences, of_leaf,
+           width);
 }
 
 } // namespace hw4::step

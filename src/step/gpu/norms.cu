@@ -2,6 +2,15 @@
 // 32, which is what ROW-SUM asks for (orders.h).
 #include "src/step/gpu/rows.cuh"
 
+#ifndef NORM_BLOCKS
+#define NORM_BLOCKS 0
+#endif
+#if NORM_RESTRICT
+#define RESTRICT __restrict__
+#else
+#define RESTRICT
+#endif
+
 namespace hw4::step {
 namespace {
 
@@ -38,8 +47,9 @@ __global__ void __launch_bounds__(kThreads) square_segments(const float* x, int6
 }
 
 template <bool kWide>
-__global__ void __launch_bounds__(kThreads)
-    norm_rows(const float* all_x, const float* gain, float* all_y, float* factors, int64_t rows, int64_t width) {
+__global__ void __launch_bounds__(kThreads, NORM_BLOCKS)
+    norm_rows(const float* RESTRICT all_x, const float* RESTRICT gain, float* RESTRICT all_y, float* factors,
+              int64_t rows, int64_t width) {
     const int64_t row = int64_t{blockIdx.x} * kWarps + warp();
     if (row >= rows) return;
     const float* const x = all_x + row * width;
@@ -53,9 +63,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <bool kWide>
-__global__ void __launch_bounds__(kThreads)
-    norm_back_rows(const float* all_x, const float* gain, const float* factors, const float* all_dy, float* all_dx,
-                   int64_t rows, int64_t width) {
+__global__ void __launch_bounds__(kThreads, NORM_BLOCKS)
+    norm_back_rows(const float* RESTRICT all_x, const float* RESTRICT gain, const float* RESTRICT factors,
+                   const float* RESTRICT all_dy, float* RESTRICT all_dx, int64_t rows, int64_t width) {
     const int64_t row = int64_t{blockIdx.x} * kWarps + warp();
     if (row >= rows) return;
     const float* const x = all_x + row * width;

@@ -81,13 +81,14 @@ struct Blocks {
     cudaStream_t stream;
     int64_t count;
     unsigned threads = kThreads;
+    size_t shared_bytes = 0;
 };
 
 // No blocks, for a rank whose shard is empty, are no launch.
 template <class... Of, class... Given>
 void launch(const char* call, void (*kernel)(Of...), const Blocks& blocks, const Given&... given) {
     if (blocks.count == 0) return;
-    kernel<<<static_cast<unsigned>(blocks.count), blocks.threads, 0, blocks.stream>>>(given...);
+    kernel<<<static_cast<unsigned>(blocks.count), blocks.threads, blocks.shared_bytes, blocks.stream>>>(given...);
     gpu::check(HW4_CUDA_STATUS(cudaGetLastError()), call, __FILE__, __LINE__);
 }
 #define HW4_LAUNCH(kernel, wide, ...) launch("launch of " #kernel, (wide) ? kernel<true> : kernel<false>, __VA_ARGS__)
