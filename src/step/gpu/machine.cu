@@ -142,9 +142,8 @@ public:
         const int64_t rows = sequences * context;
         settle({d_gain, width}, {{x, rows * width}, {factors, rows}, {dy, rows * width}});
         counted(rows);
-        auto* const chains =
-            workspace_.of<float4>(static_cast<size_t>(sequences * parts(context, kChain) * parts(width, 4)));
-        rows_.norm_gain(x, factors, dy, chains, d_gain, sequences, context, width);
+        auto* const leaves = workspace_.of<float4>(static_cast<size_t>(sequences * parts(width, 4)));
+        rows_.norm_gain(x, factors, dy, leaves, d_gain, sequences, context, width);
     }
 
     void rotate(float* qkv, const float* table, int64_t sequences, int64_t context, const Model& model,

@@ -1,91 +1,110 @@
-// RMSNorm and the squares of a gradient, a warp for each row or segment: column e of a segment belongs to lane e / 4 %
-// 32, which is what ROW-SUM asks for (orders.h).
+// RMSNorm and the squares of a gradient. A warp for each segment: column e belongs to lane e / 4 % 32, which is what
+// ROW-SUM asks for (orders.h). A row has at most 8 warps; one of as many segments stays in registers.
 #include "src/step/gpu/rows.cuh"
 
-#ifndef NORM_BLOCKS
-#define NORM_BLOCKS 0
-#endif
-#if NORM_RESTRICT
-#define RESTRICT __restrict__
-#else
-#define RESTRICT
-#endif
+#include <algorithm>
 
 namespace hw4::step {
 namespace {
 
-// term(column, chains) adds four columns' terms.
-template <class Term>
-__device__ __forceinline__ float row_sum_of_warp(int64_t width, const Term& term) {
-    float sum = 0;
-    for (int64_t first = 0; first < width; first += kRowSegment) {
-        Four chains = {};
+constexpr int kUsualWarps = 4; // of a block
+constexpr int kNormBlocks = 2; // of most warps, on a multiprocessor
+
+// Every lane gets the sum of a segment of products.
+__device__ __forceinline__ float sum_of_segment(const Part& a, const Part& b, int segment, int width) {
+    Four chains = {};
+    each_part(segment, width, [&](int i, int) {
 #pragma unroll
-        for (int64_t i = 0; i < kRowSegment; i += kRowChains) {
-            const int64_t column = first + i + 4 * lane();
-            if (column < width) term(column, chains);
-        }
-        sum = sum + sum_of_lanes(chains);
-    }
-    return sum;
+        for (int c = 0; c < 4; ++c) chains.x[c] = fused(a[i].x[c], b[i].x[c], chains.x[c]);
+    });
+    return sum_of_lanes(chains);
 }
 
-template <bool kWide>
-__device__ __forceinline__ float sum_of_squares(const float* x, int64_t width) {
-    return row_sum_of_warp(width, [&](int64_t column, Four& chains) {
-        const Four four = load<kWide>(x, column, width);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) chains.x[i] = fused(four.x[i], four.x[i], chains.x[i]);
-    });
+// read(segment) fetches a and b; the sum of a * b goes to write(segment, sum) when a and b hold that segment.
+template <class Read, class Write>
+__device__ __forceinline__ void with_row_sum(const Part& a, const Part& b, int width, const Read& read,
+                                             const Write& write) {
+    __shared__ float of_warps[kWarps];
+    const int warps = static_cast<int>(blockDim.x) / kWarpSize, segments = static_cast<int>(parts(width, kRowSegment));
+    float* const of_row = of_warps + threadIdx.y * warps;
+    float sum = 0;
+    for (int segment = warp(); segment - warp() < segments; segment += warps) {
+        read(segment);
+        const float own = sum_of_segment(a, b, segment, width);
+        if (warps == 1) {
+            sum = sum + own;
+            continue;
+        }
+        if (lane() == 0) of_row[warp()] = own;
+        __syncthreads();
+        for (int i = 0; i < warps; ++i) sum = sum + of_row[i];
+        __syncthreads();
+    }
+    for (int segment = warp(); segment < segments; segment += warps) {
+        if (segments > warps) read(segment);
+        write(segment, sum);
+    }
 }
 
 __global__ void __launch_bounds__(kThreads) square_segments(const float* x, int64_t segments, float* sums) {
     const int64_t segment = int64_t{blockIdx.x} * kWarps + warp();
     if (segment >= segments) return;
-    const float sum = sum_of_squares<true>(x + segment * kRowSegment, kRowSegment);
+    Part of_x;
+    fetch<true>(of_x, x + segment * kRowSegment, 0, kRowSegment);
+    const float sum = sum_of_segment(of_x, of_x, 0, kRowSegment);
     if (lane() == 0) sums[segment] = sum;
 }
 
 template <bool kWide>
-__global__ void __launch_bounds__(kThreads, NORM_BLOCKS)
-    norm_rows(const float* RESTRICT all_x, const float* RESTRICT gain, float* RESTRICT all_y, float* factors,
-              int64_t rows, int64_t width) {
-    const int64_t row = int64_t{blockIdx.x} * kWarps + warp();
+__global__ void __launch_bounds__(kThreads, kNormBlocks)
+    norm_rows(const float* x, const float* gain, float* y, float* factors, int64_t rows, int width) {
+    const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
     if (row >= rows) return;
-    const float* const x = all_x + row * width;
-    const float r = norm_factor(sum_of_squares<kWide>(x, width), inverse_of_width(width));
-    if (lane() == 0) factors[row] = r;
-    each_four(width, lane(), kWarpSize, [&](int64_t column) {
-        const Four four = load<kWide>(x, column, width), by = load<kWide>(gain, column, width);
-        store<kWide>(all_y + row * width, column, width,
-                     each([&](int i) { return normalized(four.x[i], r, by.x[i]); }));
+    Part of_x, by;
+    const auto read = [&](int segment) {
+        fetch<kWide>(of_x, x + row * width, segment, width);
+        fetch<kWide>(by, gain, segment, width);
+    };
+    with_row_sum(of_x, of_x, width, read, [&](int segment, float sum) {
+        const float r = norm_factor(sum, inverse_of_width(width));
+        if (threadIdx.x == 0) factors[row] = r;
+        each_part(segment, width, [&](int i, int column) {
+            store<kWide>(y + row * width, column, width,
+                         each([&](int c) { return normalized(of_x[i].x[c], r, by[i].x[c]); }));
+        });
     });
 }
 
 template <bool kWide>
-__global__ void __launch_bounds__(kThreads, NORM_BLOCKS)
-    norm_back_rows(const float* RESTRICT all_x, const float* RESTRICT gain, const float* RESTRICT factors,
-                   const float* RESTRICT all_dy, float* RESTRICT all_dx, int64_t rows, int64_t width) {
-    const int64_t row = int64_t{blockIdx.x} * kWarps + warp();
+__global__ void __launch_bounds__(kThreads, kNormBlocks)
+    norm_back_rows(const float* x, const float* gain, const float* factors, const float* dy, float* dx, int64_t rows,
+                   int width) {
+    const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
     if (row >= rows) return;
-    const float* const x = all_x + row * width;
-    const float* const dy = all_dy + row * width;
-    float* const dx = all_dx + row * width;
-    const auto h_of = [&](int64_t column) {
-        const Four four = load<kWide>(dy, column, width), by = load<kWide>(gain, column, width);
-        return each([&](int i) { return four.x[i] * by.x[i]; });
+    const float r = factors[row];
+    Part of_x, h, before;
+    const auto read = [&](int segment) {
+        fetch<kWide>(of_x, x + row * width, segment, width);
+        fetch<kWide>(h, dy + row * width, segment, width);
+        fetch<kWide>(before, dx + row * width, segment, width);
+        each_part(segment, width, [&](int i, int column) {
+            const Four by = load<kWide>(gain, column, width);
+            h[i] = each([&](int c) { return h[i].x[c] * by.x[c]; });
+        });
     };
-    const float sum = row_sum_of_warp(width, [&](int64_t column, Four& chains) {
-        const Four four = load<kWide>(x, column, width), h = h_of(column);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) chains.x[i] = fused(h.x[i], four.x[i], chains.x[i]);
+    with_row_sum(h, of_x, width, read, [&](int segment, float sum) {
+        const float k = norm_back_factor(r, sum, inverse_of_width(width));
+        each_part(segment, width, [&](int i, int column) {
+            store<kWide>(dx + row * width, column, width,
+                         each([&](int c) { return before[i].x[c] + norm_gradient(of_x[i].x[c], h[i].x[c], r, k); }));
+        });
     });
-    const float r = factors[row], k = norm_back_factor(r, sum, inverse_of_width(width));
-    each_four(width, lane(), kWarpSize, [&](int64_t column) {
-        const Four four = load<kWide>(x, column, width), h = h_of(column), before = load<kWide>(dx, column, width);
-        store<kWide>(dx, column, width,
-                     each([&](int i) { return before.x[i] + norm_gradient(four.x[i], h.x[i], r, k); }));
-    });
+}
+
+Blocks blocks_for(cudaStream_t stream, int64_t rows, int64_t width) {
+    const auto warps = static_cast<unsigned>(std::min<int64_t>(parts(width, kRowSegment), kWarps));
+    const unsigned of_block = std::max(kUsualWarps / warps, 1u); // rows
+    return {stream, parts(rows, of_block), {warps * kWarpSize, of_block}};
 }
 
 } // namespace
@@ -95,14 +114,14 @@ void RowKernels::squares(const float* x, int64_t segments, float* sums) const {
 }
 
 void RowKernels::norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) const {
-    const Blocks blocks{stream_, parts(rows, kWarps)};
-    HW4_LAUNCH(norm_rows, by_four(width, x, gain, y), blocks, x, gain, y, factors, rows, width);
+    HW4_LAUNCH(norm_rows, by_four(width, x, gain, y), blocks_for(stream_, rows, width), x, gain, y, factors, rows,
+               static_cast<int>(width));
 }
 
 void RowKernels::norm_back(const float* x, const float* gain, const float* factors, const float* dy, float* dx,
                            int64_t rows, int64_t width) const {
-    const Blocks blocks{stream_, parts(rows, kWarps)};
-    HW4_LAUNCH(norm_back_rows, by_four(width, x, gain, dy, dx), blocks, x, gain, factors, dy, dx, rows, width);
+    HW4_LAUNCH(norm_back_rows, by_four(width, x, gain, dy, dx), blocks_for(stream_, rows, width), x, gain, factors, dy,
+               dx, rows, static_cast<int>(width));
 }
 
 } // namespace hw4::step

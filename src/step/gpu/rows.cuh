@@ -62,6 +62,25 @@ __device__ __forceinline__ float sum_of_lanes(const Four& chains) {
     return sum;
 }
 
+// A lane's fours of a segment.
+constexpr int kParts = kRowSegment / kRowChains;
+using Part = Four[kParts];
+
+// work(index, column) for each of them that is in the row.
+template <class Work>
+__device__ __forceinline__ void each_part(int segment, int width, const Work& work) {
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) {
+        const int column = static_cast<int>(segment * kRowSegment + i * kRowChains) + 4 * lane();
+        if (column < width) work(i, column);
+    }
+}
+
+template <bool kWide>
+__device__ __forceinline__ void fetch(Part& part, const float* row, int segment, int width, float pad = 0.0f) {
+    each_part(segment, width, [&](int i, int column) { part[i] = load<kWide>(row, column, width, pad); });
+}
+
 // work(column) for each four columns of a row, by the threads of a warp or a block.
 template <class Work>
 __device__ __forceinline__ void each_four(int64_t width, int64_t thread, int64_t threads, const Work& work) {
@@ -80,7 +99,7 @@ bool by_four(int64_t width, const Pointers*... at) {
 struct Blocks {
     cudaStream_t stream;
     int64_t count;
-    unsigned threads = kThreads;
+    dim3 threads = kThreads;
     size_t shared_bytes = 0;
 };
 

@@ -30,8 +30,8 @@ public:
     void norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) const;
     void norm_back(const float* x, const float* gain, const float* factors, const float* dy, float* dx, int64_t rows,
                    int64_t width) const;
-    // `chains`: memory for each chain's row, of a whole number of fours
-    void norm_gain(const float* x, const float* factors, const float* dy, float4* chains, float* d_gain,
+    // `leaves`: memory for a row of each sequence, of a whole number of fours
+    void norm_gain(const float* x, const float* factors, const float* dy, float4* leaves, float* d_gain,
                    int64_t sequences, int64_t context, int64_t width) const;
 
     void rotate(float* qkv, const float* table, int64_t rows, int64_t context, int64_t heads, int64_t head_width,
