@@ -11,11 +11,12 @@ namespace {
 constexpr int kGainFours = 8;   // of a block: 128 bytes of a row
 constexpr int kGainChains = 32; // of a leaf, at once
 constexpr int kGainTokens = 8;  // whose numbers are on their way at once
+constexpr int kGainBlocks = 2;  // of most threads, on a multiprocessor
 constexpr int kJoinThreads = 1024;
 
 // A block for each leaf of a few columns, a thread for each chain of four of them.
 template <bool kWide>
-__global__ void __launch_bounds__(kGainFours* kGainChains)
+__global__ void __launch_bounds__(kGainFours* kGainChains, kGainBlocks)
     sum_leaves(const float* x, const float* factors, const float* dy, float4* leaves, int64_t context, int64_t width) {
     gpu::let_next_kernel_start();
     __shared__ float4 chains[kGainChains][kGainFours];
