@@ -2,6 +2,8 @@
 // the second in shared memory; of those beyond the weights wait in the row itself.
 #include "src/step/gpu/rows.cuh"
 
+#include <cuda_pipeline.h>
+
 #include <algorithm>
 #include <string>
 
@@ -11,7 +13,7 @@ namespace {
 constexpr int kMostLossWarps = 16;
 constexpr int kMostSegments = 1024; // of a row: a vocabulary of 2^20
 constexpr int kSegmentBytes = kRowSegment * sizeof(float);
-constexpr int kFirstLater = kMostLossWarps * static_cast<int>(kRowSegment); // column
+constexpr int kSecondColumn = kMostLossWarps * static_cast<int>(kRowSegment); // column
 
 template <bool kWide, bool kInRegisters>
 __global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
@@ -25,30 +27,43 @@ __global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
     const int target = targets[blockIdx.x];
     const float target_logit = z[target];
 
-    // A warp's segments after its first, and the row in whose place they wait.
+    // A warp's second segment, and those after it, with the row in whose place they wait.
+    float* const in_background = reinterpret_cast<float*>(in_shared) - kSecondColumn;
+    const int second = warp() + kMostLossWarps;
+    const auto each_beyond = [&](const auto& work) {
+        if constexpr (!kInRegisters)
+            for (int segment = second + kMostLossWarps; segment < segments; segment += kMostLossWarps) work(segment, z);
+    };
     const auto each_later = [&](const auto& work) {
-        if constexpr (!kInRegisters) {
-            for (int segment = warp() + kMostLossWarps; segment < segments; segment += kMostLossWarps)
-                work(segment, segment < 2 * kMostLossWarps ? reinterpret_cast<float*>(in_shared) - kFirstLater : z);
-        }
+        if (!kInRegisters && second < segments) work(second, in_background);
+        each_beyond(work);
     };
 
-    Part row;
     float most = -HUGE_VALF;
-    const auto read = [&](int segment) {
-        fetch<kWide>(row, z, segment, vocabulary, -HUGE_VALF);
-        each_part(segment, vocabulary, [&](int i, int) {
+    const auto compare = [&](const Four& of) {
 #pragma unroll
-            for (int c = 0; c < 4; ++c) most = larger(most, row[i].x[c]);
-        });
+        for (int c = 0; c < 4; ++c) most = larger(most, of.x[c]);
     };
-    each_later([&](int segment, float* waiting) {
-        read(segment);
-        if (waiting != z)
-            each_part(segment, vocabulary,
-                      [&](int i, int column) { store<kWide>(waiting, column, vocabulary, row[i]); });
+    Part row;
+    const auto compare_all = [&](int segment) { each_part(segment, vocabulary, [&](int i, int) { compare(row[i]); }); };
+    each_beyond([&](int segment, float*) {
+        fetch<kWide>(row, z, segment, vocabulary, -HUGE_VALF);
+        compare_all(segment);
     });
-    read(warp());
+    fetch<kWide>(row, z, warp(), vocabulary, -HUGE_VALF);
+    if (!kInRegisters && second < segments) {
+        each_part(second, vocabulary, [&](int, int column) {
+#pragma unroll
+            for (int c = 0; c < 4; c += kWide ? 4 : 1)
+                if (column + c < vocabulary)
+                    __pipeline_memcpy_async(in_background + column + c, z + column + c, kWide ? 16 : 4);
+        });
+        __pipeline_commit();
+        __pipeline_wait_prior(0);
+        each_part(second, vocabulary,
+                  [&](int, int column) { compare(load<kWide>(in_background, column, vocabulary, -HUGE_VALF)); });
+    }
+    compare_all(warp());
     most = gpu::warp_max(most);
     if (lane() == 0) largest[warp()] = most;
     __syncthreads();
