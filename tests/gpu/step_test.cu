@@ -14,15 +14,15 @@ namespace hw4::step {
 namespace {
 
 // Together they have rows read as four floats and one by one; full and partial tiles, chains, leaves and segments;
-// sequences that do not fill a tree; rows of logits that fit in registers, in shared memory and in neither; more
-// sequences than a block of sums has lanes.
-const Shape kShapes[] = {{1, 1, 1, 5, 1, 2},        {3, 1, 7, 257, 2, 6},     {1, 33, 33, 5, 1, 32},
-                         {1, 100, 1000, 7, 3, 16},  {2, 31, 1025, 13, 2, 4},  {5, 64, 40, 100, 1, 8},
-                         {1, 3, 3000, 7, 1, 2},     {1, 3, 20, 2000, 1, 2},   {3, 33, 129, 13, 1, 2},
-                         {7, 45, 200, 196, 1, 4},   {6, 70, 68, 388, 2, 4},   {11, 5, 2052, 36, 1, 2},
-                         {2, 530, 8, 12, 1, 2},     {1, 2, 12, 11000, 1, 2},  {1, 2, 5, 11001, 1, 2},
-                         {4, 96, 768, 1152, 2, 64}, {1, 40, 64, 520, 1, 128}, {1, 300, 36, 404, 3, 4},
-                         {1, 2, 4, 50300, 1, 2},    {1, 2, 3, 33001, 1, 2},   {300, 33, 9, 5, 1, 2}};
+// sequences that do not fill a tree; rows of logits that fit in registers, in shared memory and in neither; rows of
+// more segments than a block has warps; more sequences than a block has threads.
+const Shape kShapes[] = {
+    {1, 1, 1, 5, 1, 2},       {3, 1, 7, 257, 2, 6},    {1, 33, 33, 5, 1, 32},  {1, 100, 1000, 7, 3, 16},
+    {2, 31, 1025, 13, 2, 4},  {5, 64, 40, 100, 1, 8},  {1, 3, 3000, 7, 1, 2},  {1, 3, 20, 2000, 1, 2},
+    {3, 33, 129, 13, 1, 2},   {7, 45, 200, 196, 1, 4}, {6, 70, 68, 388, 2, 4}, {11, 5, 2052, 36, 1, 2},
+    {2, 530, 8, 12, 1, 2},    {1, 2, 12, 11000, 1, 2}, {1, 2, 5, 11001, 1, 2}, {4, 96, 768, 1152, 2, 64},
+    {1, 40, 64, 520, 1, 128}, {1, 300, 36, 404, 3, 4}, {1, 2, 4, 50300, 1, 2}, {1, 2, 3, 33001, 1, 2},
+    {1100, 33, 9, 5, 1, 2},   {1, 2, 8196, 5, 1, 2},   {2, 3, 9001, 3, 1, 2}};
 // More tiles than multiprocessors and more than one leaf: a block computes several leaves of several tiles.
 const Shape kManyTiles[] = {{5, 700, 1100, 1500, 1, 2}, {3, 1333, 2085, 1301, 1, 2}};
 

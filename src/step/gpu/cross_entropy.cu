@@ -2,7 +2,7 @@
 // the second in shared memory; of those beyond the weights wait in the row itself.
 #include "src/step/gpu/rows.cuh"
 
-#include <cuda_pipeline.h>
+#include <cuda_pipeline_primitives.h>
 
 #include <algorithm>
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 constexpr int kMostLossWarps = 16;
 constexpr int kMostSegments = 1024; // of a row: a vocabulary of 2^20
 constexpr int kSegmentBytes = kRowSegment * sizeof(float);
-constexpr int kSecondColumn = kMostLossWarps * static_cast<int>(kRowSegment); // column
+constexpr int kSecondColumn = kMostLossWarps * static_cast<int>(kRowSegment);
 
 template <bool kWide, bool kInRegisters>
 __global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
     compare_all(warp());
     most = gpu::warp_max(most);
     if (lane() == 0) largest[warp()] = most;
-    __syncthreads();
+    __syncthreads(); // also: the target's logit is read before anything takes its place
     for (int i = 0; i < warps; ++i) most = larger(most, largest[i]);
     const LogitUnit unit = logit_unit(most);
 
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
             return of;
         });
     });
-    __syncthreads(); // also: the target's logit is read before its gradient takes its place
+    __syncthreads();
     float l = 0;
     for (int segment = 0; segment < segments; ++segment) l = l + sums[segment];
     const float inverse_l = quotient(1.0f, l);
@@ -120,13 +120,11 @@ void RowKernels::cross_entropy(float* logits, const int32_t* targets, double* lo
     const int64_t later = std::clamp<int64_t>(segments - kMostLossWarps, 0, kMostLossWarps);
     const auto kernel = later > 0 ? (wide ? cross_entropy_rows<true, false> : cross_entropy_rows<false, false>)
                                   : (wide ? cross_entropy_rows<true, true> : cross_entropy_rows<false, true>);
-    const auto shared_bytes = static_cast<size_t>(later * kSegmentBytes);
-    if (later > 0)
-        HW4_CUDA(
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostLossWarps * kSegmentBytes));
+    const int shared_bytes = static_cast<int>(later) * kSegmentBytes;
+    if (later > 0) HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
     const auto threads = static_cast<unsigned>(std::min<int64_t>(segments, kMostLossWarps)) * kWarpSize;
-    launch("launch of cross_entropy_rows", kernel, Blocks{stream_, rows, threads, shared_bytes}, logits, targets,
-           losses, static_cast<int>(vocabulary), share);
+    launch("launch of cross_entropy_rows", kernel, Blocks{stream_, rows, threads, static_cast<size_t>(shared_bytes)},
+           logits, targets, losses, static_cast<int>(vocabulary), share);
 }
 
 } // namespace hw4::step
