@@ -13,6 +13,7 @@ namespace {
 constexpr int kMostLossWarps = 16;
 constexpr int kMostSegments = 1024; // of a row: a vocabulary of 2^20
 constexpr int kSegmentBytes = kRowSegment * sizeof(float);
+constexpr int kSecondBytes = kMostLossWarps * kSegmentBytes;
 constexpr int kSecondColumn = kMostLossWarps * static_cast<int>(kRowSegment);
 
 template <bool kWide, bool kInRegisters>
@@ -120,11 +121,11 @@ void RowKernels::cross_entropy(float* logits, const int32_t* targets, double* lo
     const int64_t later = std::clamp<int64_t>(segments - kMostLossWarps, 0, kMostLossWarps);
     const auto kernel = later > 0 ? (wide ? cross_entropy_rows<true, false> : cross_entropy_rows<false, false>)
                                   : (wide ? cross_entropy_rows<true, true> : cross_entropy_rows<false, true>);
-    const int shared_bytes = static_cast<int>(later) * kSegmentBytes;
-    if (later > 0) HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    if (later > 0) HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSecondBytes));
     const auto threads = static_cast<unsigned>(std::min<int64_t>(segments, kMostLossWarps)) * kWarpSize;
-    launch("launch of cross_entropy_rows", kernel, Blocks{stream_, rows, threads, static_cast<size_t>(shared_bytes)},
-           logits, targets, losses, static_cast<int>(vocabulary), share);
+    launch("launch of cross_entropy_rows", kernel,
+           Blocks{stream_, rows, threads, static_cast<size_t>(later) * kSegmentBytes}, logits, targets, losses,
+           static_cast<int>(vocabulary), share);
 }
 
 } // namespace hw4::step
