@@ -114,6 +114,14 @@ TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
     EXPECT_NE(chosen(problem, kH200), "split_keys");
 }
 
+TEST(ChooseKernel, DividesTheKeysOfFewHeads) {
+    for (const Problem& problem : {Problem(8, 256, 64), Problem(8, 128, 128), Problem(1, 4096, 64)})
+        EXPECT_EQ(chosen(problem, kH200), "split_keys") << problem.batches;
+    for (const Problem& problem : {Problem(8, 512, 64), Problem(8, 1024, 128), Problem(1, 16384, 64),
+                                   Problem(48, 256, 64), Problem(1, 64, 64), Problem(8, 256, 32)})
+        EXPECT_NE(chosen(problem, kH200), "split_keys") << problem.batches << ", " << problem.queries;
+}
+
 // The choice is the same for every batch size, so the bytes do not depend on the batch.
 TEST(ChooseKernel, CutsTheKeysOfFewQueriesOfHalfPrecision) {
     for (const int64_t batches : {1, 1000}) {
@@ -163,16 +171,16 @@ TEST(ChooseKernel, TakesTheSameForPartsOfBackwardOrNone) {
 // Three rows of tiles for two blocks: 396 of 128 rows for the 264 blocks of an H200 at d = 64.
 TEST(ChooseKernel, DrawsFromAQueueWhereThatPays) {
     EXPECT_EQ(chosen({396, 128, 64}, kH200), "drawn_tiles");
-    EXPECT_EQ(chosen({1, 128, 64}, kH200), "woven_tiles");
+    EXPECT_EQ(chosen({60, 128, 64}, kH200), "woven_tiles");
     EXPECT_EQ(chosen({132, 128, 64}, kH200), "woven_tiles");
-    for (const int64_t dim : {1, 33, 100}) EXPECT_EQ(chosen({1, 128, dim}, kH200), "drawn_tiles") << "the only tiles";
+    for (const int64_t dim : {1, 33, 100}) EXPECT_EQ(chosen({60, 128, dim}, kH200), "drawn_tiles") << "the only tiles";
     const Problem few{1, 128, 64};
     EXPECT_EQ(plan_by("drawn_tiles", few, kH200).why_not, "") << "it can all the same";
     EXPECT_FALSE(plan_by("drawn_tiles", few, kH200).pays);
     Problem many_heads{1, 128, 64};
     many_heads.heads = 396;
     EXPECT_EQ(chosen(many_heads, kH200), "drawn_tiles");
-    EXPECT_EQ(chosen(Problem(4, 128, 64).of_keys(16384), kH200), "woven_tiles");
+    EXPECT_EQ(chosen(Problem(60, 128, 64).of_keys(16384), kH200), "woven_tiles");
 }
 
 TEST(ChooseKernel, StaysWithinTheContract) {
@@ -313,7 +321,7 @@ TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
 
 // With a mask even few rows are drawn from the queue: no other tile kernel takes a mask.
 TEST(ChooseKernel, TakesTheTopKernelUnderAMask) {
-    for (const int64_t batches : {1, 4, 500}) {
+    for (const int64_t batches : {8, 500}) {
         const Problem causal = causal_problem(2048, 2048, 64).of_batches(batches);
         EXPECT_EQ(chosen(causal, kH200), "drawn_tiles");
         EXPECT_EQ(plan_by("drawn_tiles", causal, kH200).why_not, "");

@@ -134,9 +134,10 @@ void launch(const Launch& launch, cudaStream_t stream) {
         const int64_t of_unit = by_lengths ? most_segments_of(problem, launch.first_query) : args.segments_of_batch(0);
         const Shares shares = shares_of<T>(problem, launch.device, launch.queries(), of_unit);
         lay_out<T>(args.scratch, launch.scratch, shares.blocks, kept_segments(shares, of_unit));
-        const int warps = T::warps(launch.device.shared_bytes);
+        int warps = T::warps(launch.device.shared_bytes);
         const int64_t units = units_of<T>(problem, launch.queries());
-        args.by_units = units <= launch.device.multiprocessors && of_unit <= 2 * warps;
+        args.by_units = has_few_segments(of_unit) || (units <= launch.device.multiprocessors && of_unit <= 2 * warps);
+        if (args.by_units) warps = static_cast<int>(std::min<int64_t>(warps, of_unit));
         const auto blocks = static_cast<unsigned>(args.by_units ? units : shares.blocks);
         const auto threads = static_cast<unsigned>(warps * kWarpSize);
         const size_t bytes = T::bytes(warps);

@@ -18,6 +18,9 @@ HW4_INLINE int64_t segments_of(int64_t keys) { return (keys + kSegmentKeys - 1) 
 // The most segments that `keys` adjacent keys can be in, for at least one key.
 HW4_INLINE int64_t most_segments_of(int64_t keys) { return 1 + segments_of(keys - 1); }
 
+// Whether a block for each unit, in one launch, takes less time than equal shares in three.
+HW4_INLINE bool has_few_segments(int64_t of_unit) { return of_unit <= 4; }
+
 // Where the shares of `blocks` blocks begin and end.
 struct Shares {
     int64_t segments; // of all units
