@@ -3,7 +3,7 @@
     python -m hw4.step --models small medium --hw4 ./hw4 --json steps.json     # or python3 python/hw4/step.py
 
 Both have the same model, batch, context, AdamW (PyTorch's fused one) and clipping; float32 without TF32, and bf16 by
-autocast, beside hw4's contract of the same name. compiled: torch.compile of a layer and of the loss. CUDA events divide
+autocast, beside hw4's contract of the same name. compiled: torch.compile of the whole model. CUDA events divide
 a step into forward with the loss, backward, and clipping with AdamW. hw4 runs in its own process before and after each
 of PyTorch's rows, so that neither has a cooler GPU: ratio is PyTorch's mean over the mean of both runs.
 """
@@ -53,12 +53,11 @@ def loss(x, norm, head, targets):
 
 
 class Model(torch.nn.Module):
-    """The transformer of hw4 train: pre-norm, RMSNorm, RoPE on neighbouring columns, SwiGLU, an untied head. `parts`:
-    the functions layer and loss. Compiled alone, layer's code serves all layers, which takes seconds, not minutes."""
+    """The transformer of hw4 train: pre-norm, RMSNorm, RoPE on neighbouring columns, SwiGLU, an untied head."""
 
-    def __init__(self, width, hidden, layers, heads, vocabulary, context, parts=(layer, loss)):
+    def __init__(self, width, hidden, layers, heads, vocabulary, context):
         super().__init__()
-        self.heads, self.layer, self.loss = heads, *parts
+        self.heads = heads
 
         def parameter(*shape):
             return torch.nn.Parameter(torch.ones(shape) if len(shape) == 1
@@ -79,8 +78,8 @@ class Model(torch.nn.Module):
     def forward(self, inputs, targets):
         x = F.embedding(inputs, self.embedding)
         for weights in self.layers:
-            x = self.layer(x, self.cosine, self.sine, self.heads, **weights)
-        return self.loss(x, self.norm, self.head, targets)
+            x = layer(x, self.cosine, self.sine, self.heads, **weights)
+        return loss(x, self.norm, self.head, targets)
 
 
 def timed_steps(args, name, way, precision):
@@ -88,8 +87,8 @@ def timed_steps(args, name, way, precision):
     sizes = MODELS[name]
     torch.manual_seed(1)
     torch.cuda.reset_peak_memory_stats()
-    parts = map(torch.compile, (layer, loss)) if way == "compiled" else (layer, loss)
-    model = Model(*sizes, args.context, parts).cuda()
+    model = Model(*sizes, args.context).cuda()
+    run = torch.compile(model) if way == "compiled" else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     inputs, targets = torch.randint(sizes[-1], (2, args.batch, args.context), device="cuda")
     rows = []
@@ -98,7 +97,7 @@ def timed_steps(args, name, way, precision):
         torch.cuda.synchronize()
         marks[0].record()
         with PRECISIONS[precision]():
-            value = model(inputs, targets)
+            value = run(inputs, targets)
         marks[1].record()
         value.backward()
         marks[2].record()
