@@ -25,7 +25,7 @@ bool pays(const Problem& problem, const Device& device) {
 bool fills_more(const Problem& problem, const Device& device) {
     constexpr double kSegmentsForATile = 4.4;
     constexpr int64_t kTileRows = 64, kUnitRows = 8;
-    if (problem.dim <= 32 || problem.dim > 128 || problem.dim % 4 != 0) return false;
+    if (problem.dim <= 32 || problem.dim > 128 || problem.dim % 4 != 0 || problem.window > 0) return false;
     if (problem.units() * ((problem.queries + kTileRows - 1) / kTileRows) > device.multiprocessors) return false;
     const int64_t rows = problem.heads / problem.kv_heads * problem.queries;
     const int64_t units = problem.batches * problem.kv_heads * ((rows + kUnitRows - 1) / kUnitRows);
