@@ -62,11 +62,6 @@ def _of_bench(document: dict) -> list[dict]:
     return found
 
 
-def _by_key(cases: list[dict], several: bool) -> dict[tuple[str, ...], dict]:
-    """Cases by name and contract, and by program where there were several."""
-    return {(*([case["program"]] if several else []), case["name"], case["contract"]): case for case in cases}
-
-
 def _seconds(case: dict | None) -> str:
     if case is None or case["best_s"] is None:
         return "-"
@@ -115,7 +110,8 @@ def compare(old_path: str, new_path: str, changed_alone: bool = False) -> tuple[
     changed_alone: omits the lines of unchanged cases."""
     files = [read_results(path) for path in (old_path, new_path)]
     several = any(len({case["program"] for case in cases}) > 1 for cases in files)
-    old, new = (_by_key(cases, several) for cases in files)
+    old, new = ({(*([case["program"]] if several else []), case["name"], case["contract"]): case for case in cases}
+                for cases in files)
     keys = list(dict.fromkeys([*old, *new]))
     rows = []
     for key in keys:

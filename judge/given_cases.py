@@ -17,13 +17,9 @@ from tsv import TableError
 VERSION_2 = -2
 
 
-def output_names(case: str, contract: str | None) -> list[str]:
-    """Possible names of a case's expected output."""
-    return [case + ".out", *([f"{case}.{contract}.out"] if contract else [])]
-
-
 def has_output(folder: str, case: str, contract: str | None) -> bool:
-    return any(os.path.exists(os.path.join(folder, name)) for name in output_names(case, contract))
+    names = [f"{case}.out", *([f"{case}.{contract}.out"] if contract else [])]
+    return any(os.path.exists(os.path.join(folder, name)) for name in names)
 
 
 def _sizes(path: str, header: bytes) -> dict:

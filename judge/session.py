@@ -18,10 +18,6 @@ RESULT = re.compile(rf"^(?!{MESSAGE}).*\b([0-9]+\.[0-9]+) s")  # of a case, or t
 REMARKS = ("note: ", "using the CPU: ")  # hw4's remarks on a case that continues
 
 
-def pair_line(case_input: str, output: str) -> bytes:
-    return os.fsencode(f"{case_input}\t{output}\n")
-
-
 def can_be_told(folder: str) -> bool:
     """Whether a line can contain its file names."""
     return not set("\t\n") & set(folder)
@@ -127,7 +123,7 @@ class Session:
         start = time.monotonic()
         grace_s = child.KILL_GRACE_S + (START_UP_S if is_new else 0.0)
         deadline = None if limit_s is None else start + limit_s + grace_s
-        self._process.tell(pair_line(case_input, output))
+        self._process.tell(os.fsencode(f"{case_input}\t{output}\n"))
         seconds = self._process.wait_for_case(case_input, deadline)
         if seconds is not None:
             return child.Ended.with_status(0, wall_s=seconds, at_limit=False, last_error_line=self._process.said)

@@ -18,10 +18,6 @@ def read_text(path: str) -> str:
         raise TableError(f"{path}: cannot read the table: {error}") from error
 
 
-def _is_row(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith("#")
-
-
 def _places(header: str, columns: tuple[str, ...], usual: Row) -> dict[str, int]:
     names = header.rstrip("\r\n").split("\t")
     missing = [column for column in columns if column not in names]
@@ -45,7 +41,7 @@ class Table:
         """usual: values of columns that the table, or a shorter row, may lack."""
         usual = usual or {}
         self._lines = text.splitlines(keepends=True)
-        numbers = [number for number, line in enumerate(self._lines) if _is_row(line)]
+        numbers = [number for number, line in enumerate(self._lines) if line.strip() and not line.startswith("#")]
         if not numbers:
             raise TableError("no header row")
         self._header, *self._numbers = numbers

@@ -51,10 +51,6 @@ def _wavefront_rate(wavefronts, seconds):
     return quotient(WAVEFRONT_BYTES * wavefronts, seconds)
 
 
-def _flop(ffma, fadd, fmul):
-    return 2 * ffma + fadd + fmul
-
-
 METRICS = (
     Metric("duration_seconds", "duration", "s", (DURATION,), _same,
            "of one launch with cold caches, clocks not locked; hw4 bench is what times a kernel"),
@@ -104,7 +100,7 @@ METRICS = (
     Metric("flop", "floating-point operations", "",
            ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
             "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
-            "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum"), _flop,
+            "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum"), lambda ffma, fadd, fmul: 2 * ffma + fadd + fmul,
            "2 ffma + fadd + fmul as counted, so with those of exp2, unlike 4*B*N*N*d"),
     Metric("registers", "registers a thread", "", ("launch__registers_per_thread",), _same),
     Metric("shared_bytes_per_block", "shared memory a block", "byte",

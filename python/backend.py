@@ -29,13 +29,9 @@ def build_library():
     return ROOT / "build" / "libhw4.so"
 
 
-def platform_tag():
-    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
-
-
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     library = build_library()
-    tag = f"py3-none-{platform_tag()}"
+    tag = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
     info = f"{NAME}-{version()}.dist-info"
     files = {f"{NAME}/{path.name}": path.read_bytes() for path in sorted((HERE / NAME).glob("*.py"))}
     files[f"{NAME}/libhw4.so"] = library.read_bytes()

@@ -53,11 +53,6 @@ def command_line(words):
     return [posixpath.basename(word) if word.startswith("/") else word for word in portable]
 
 
-def _machine():
-    """The machine without its host name, which does not matter for a measurement."""
-    return {field: value for field, value in provenance.machine().items() if field != "host"}
-
-
 def dense(value, depth=0):
     """JSON with a line for each field, and for each record of a field that does not fit on one."""
     line = json.dumps(value, separators=(",", ":"))
@@ -77,7 +72,8 @@ class Document:
     def __init__(self, path, program=ROOT / "hw4", build=ROOT / "build", **fields):
         self.path = path
         self.start = time.monotonic()
-        self.data = {"command": command_line(sys.argv), "complete": False, "wall_seconds": 0, "machine": _machine(),
+        machine = {field: value for field, value in provenance.machine().items() if field != "host"}  # its name
+        self.data = {"command": command_line(sys.argv), "complete": False, "wall_seconds": 0, "machine": machine,
                      "git": provenance.git_state(str(ROOT)), "compilers": provenance.compilers_of(str(program)),
                      "build": provenance.compile_commands(str(build)),
                      "cuda_toolkit": provenance.cuda_toolkit(str(build)),

@@ -144,10 +144,6 @@ int64_t parse_window(const std::string& text) {
     return *window;
 }
 
-void require_mask(const Problem& problem) {
-    if (problem.window > 0 && problem.mask == Mask::none) usage_error("a window goes with the causal mask");
-}
-
 double parse_scale(const std::string& text) {
     const auto scale = text == "0" ? 0.0 : decimal_number(text, kLeastScale, kMostScale);
     if (!scale) usage_error("scale '" + text + "': need a number from 2^-100 to 2^100, or 0 for 1/sqrt(d)");
@@ -284,7 +280,7 @@ Request request_of(const Arguments& arguments) {
     if (arguments.mask) problem.mask = parse_mask(*arguments.mask);
     if (arguments.window) problem.window = parse_window(*arguments.window);
     if (arguments.scale) problem.scale = parse_scale(*arguments.scale);
-    require_mask(problem);
+    if (problem.window > 0 && problem.mask == Mask::none) usage_error("a window goes with the causal mask");
     if (arguments.operation) problem.operation = parse_operation(*arguments.operation);
     if (arguments.element) problem.element = parse_element(*arguments.element);
     refuse_too_large(problem, *arguments.shape);

@@ -59,15 +59,11 @@ def constants() -> dict[str, int]:
 _KERNEL = re.compile(r'\{\s*(?:\.name = )?"(\w+)",\s*(?:\.idea = )?((?:"[^"]*"\s*)+),')
 
 
-def kernels_in(text) -> dict[str, str]:
-    """The idea of each kernel in a table of kernels, by name."""
-    return {name: "".join(re.findall('"([^"]*)"', idea)) for name, idea in _KERNEL.findall(text)}
-
-
 def ideas() -> dict[str, str]:
     """Each GPU kernel's new idea, from the table of kernels. Not from hw4 --list-kernels: `make report` also runs
     without nvcc, where the built hw4 has no GPU kernels."""
-    found = kernels_in("".join(_text(path) for path in sorted((ROOT / "src/gpu").glob("*/kernels.cu"))))
+    found = {name: "".join(re.findall('"([^"]*)"', idea)) for path in (ROOT / "src/gpu").glob("*/kernels.cu")
+             for name, idea in _KERNEL.findall(_text(path))}
     if not found:
         raise Failed("src/gpu/*/kernels.cu: no table of kernels found")
     return found

@@ -408,9 +408,8 @@ def mib(count):
 
 
 # The naive form's allocations in terms of the sizes; float32.
-FORMULAS = {"inputs": ("3·B·N·d·4", lambda b, n, d: 12 * b * n * d), "Q": ("B·N·d·4", lambda b, n, d: 4 * b * n * d),
-            "K": ("B·N·d·4", lambda b, n, d: 4 * b * n * d), "V": ("B·N·d·4", lambda b, n, d: 4 * b * n * d),
-            "O": ("B·N·d·4", lambda b, n, d: 4 * b * n * d), "scores": ("B·N²·4", lambda b, n, d: 4 * b * n * n)}
+FORMULAS = {"inputs": ("3·B·N·d·4", lambda b, n, d: 12 * b * n * d), "scores": ("B·N²·4", lambda b, n, d: 4 * b * n * n),
+            **dict.fromkeys("QKVO", ("B·N·d·4", lambda b, n, d: 4 * b * n * d))}
 
 
 def cs336_bytes(data):

@@ -1,7 +1,6 @@
 // context_only: creates a CUDA context and exits. It takes the least time and memory of any program that uses the GPU;
 // report/measure compares hw4 with it. Prints its peak host memory in bytes.
 #include <cstdio>
-#include <exception>
 
 #include "src/base/host_memory.h"
 #include "src/gpu/device/check.h"

@@ -157,10 +157,6 @@ float climb_value(const Problem& problem, const Position& at, float plain) {
 
 constexpr int64_t kStrayEvery = 500;
 
-double stray_factor(const CaseRecipe& recipe, const Position& at) {
-    return at.matrix == 'Q' && at.row % kStrayEvery == 0 ? recipe.values.number : 1.0;
-}
-
 double sink_factor(const CaseRecipe& recipe, const Position& at) {
     const auto last_key = static_cast<double>(recipe.problem.keys - 1);
     return at.matrix == 'K' && at.row == std::llround(recipe.values.number * last_key) ? 100.0 : 1.0;
@@ -227,7 +223,8 @@ float special_value(const CaseRecipe& recipe, size_t index, const Position& at) 
     case CaseKind::threshold: return borders::threshold_value(recipe.problem, at, word);
     case CaseKind::digits: return borders::digits_value(recipe.problem, at, word);
     case CaseKind::normal: return normal(recipe, index, recipe.values.number);
-    case CaseKind::stray: return normal(recipe, index, stray_factor(recipe, at));
+    case CaseKind::stray:
+        return normal(recipe, index, at.matrix == 'Q' && at.row % kStrayEvery == 0 ? recipe.values.number : 1.0);
     case CaseKind::sink: return normal(recipe, index, sink_factor(recipe, at));
     case CaseKind::low: return low_value(recipe.problem, at, plain, word);
     case CaseKind::gzero:

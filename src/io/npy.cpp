@@ -243,17 +243,12 @@ Bytes npy_header_of(const Shape& shape, Element element) {
 namespace {
 
 constexpr std::string_view kGzip = ".gz";
-constexpr std::string_view kNpy = ".npy";
 
 bool ends_with(const std::string& name, std::string_view suffix) {
     return name.size() > suffix.size() && name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0;
 }
 
-std::string without_gzip(const std::string& name) {
-    return ends_with(name, kGzip) ? name.substr(0, name.size() - kGzip.size()) : name;
-}
-
-bool is_npy_name(const std::string& name) { return ends_with(without_gzip(name), kNpy); }
+bool is_npy_name(const std::string& name) { return ends_with(name, ".npy") || ends_with(name, ".npy.gz"); }
 
 OutputForm form_of(const std::string& name, const Shape& shape, Element element = Element::float32) {
     return {ends_with(name, kGzip), is_npy_name(name) ? npy_header_of(shape, element) : Bytes()};

@@ -16,13 +16,10 @@ constexpr size_t kLeastRoom = size_t{64} << 10;
 // A round begins when all ranks have joined: a rank with little to send joins too, because the others wait for it.
 constexpr std::chrono::milliseconds kPatience{2};
 
-size_t room_of(const Ranks& ranks) {
-    return std::clamp(kRoomOfAll / static_cast<size_t>(ranks.count()), kLeastRoom, kMostRoom);
-}
-
 } // namespace
 
-Gathering::Gathering(Ranks& ranks) : ranks_(ranks), room_(room_of(ranks)) {}
+Gathering::Gathering(Ranks& ranks)
+    : ranks_(ranks), room_(std::clamp(kRoomOfAll / static_cast<size_t>(ranks.count()), kLeastRoom, kMostRoom)) {}
 
 void Gathering::put(int file, uint64_t offset, const void* data, size_t size) {
     const char* const bytes = static_cast<const char*>(data);
