@@ -1,19 +1,16 @@
 #!/usr/bin/env python3
 """The gradients of attention, requested by a case's header or by --backward: hw4 and seq from file to file."""
 import array
-import functools
 import unittest
 
 import cli_test
-from cli_test import BAD_DATA, OK, CliTest, by_seq, generated, generated_by, hw4, kernels, run
+from cli_test import BAD_DATA, OK, CliTest, by_seq, generated, generated_by, kernels, run
 
 # B, heads, key-value heads, N_q, N_k, d
 SHAPES = ((1, 1, 1, 1, 1, 1), (2, 4, 2, 33, 33, 7), (1, 6, 1, 5, 70, 33), (3, 3, 3, 65, 1, 32), (1, 2, 1, 130, 70, 64))
 
 
-def setUpModule():
-    cli_test.setUpModule()
-    short_by_seq.cache_clear()
+setUpModule = cli_test.setUpModule
 
 
 def made(shape, *more, kind="uniform"):
@@ -26,15 +23,6 @@ def made(shape, *more, kind="uniform"):
 def short(B, N, d):
     """The same numbers under the course's header, which does not request gradients."""
     return generated_by("--shape", f"{B},{N},{d}", "--backward")
-
-
-@functools.lru_cache(maxsize=None)
-def short_by_seq(path, *options):
-    out = path.with_suffix(".seq-" + "-".join(("backward", *options)))
-    done = run("seq", "--backward", *options, path, out)
-    if done.returncode != OK:
-        raise AssertionError(done.stderr)
-    return out.read_bytes()
 
 
 class HeaderTest(CliTest):
@@ -83,11 +71,6 @@ class HeaderTest(CliTest):
 
 
 class OptionTest(CliTest):
-    def computed(self, path, *options, program="hw4"):
-        done = run(program, *(("--device", "cpu") if program == "hw4" else ()), "--backward", *options, path, self.out)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        return self.out.read_bytes()
-
     def test_short_and_long_headers_give_the_same(self):
         for B, N, d in ((1, 1, 1), (2, 33, 7), (3, 130, 64), (300, 64, 32)):  # the last in several chunks
             path = short(B, N, d)
@@ -95,19 +78,14 @@ class OptionTest(CliTest):
             for mask in ((), ("--causal",)):
                 want = by_seq(made((B, 1, 1, N, N, d), *mask))
                 self.assertEqual(len(want), 12 * B * N * d)
-                for program in ("hw4", "seq"):
-                    self.assert_same_bytes(self.computed(path, *mask, program=program), want)
+                for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
+                    done = run(program, *more, "--backward", *mask, path, self.out)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), want)
 
     def test_every_case_of_a_run(self):
-        paths = [short(2, 33, 7), short(3, 130, 64)]
-        outputs = [self.dir / f"{number}.out" for number in range(2)]
-        listed = self.file("".join(f"{path}\t{out}\n" for path, out in zip(paths, outputs)).encode(), "pairs")
-        for names in ((paths[0], outputs[0], paths[1], outputs[1]), ("--pairs", listed)):
-            done = hw4("--backward", *names)
-            self.assertEqual(done.returncode, OK, done.stderr)
-            for path, out in zip(paths, outputs):
-                self.assert_same_bytes(out.read_bytes(), short_by_seq(path))
-                out.unlink()
+        wanted = [by_seq(made((B, 1, 1, N, N, d))) for B, N, d in ((2, 33, 7), (3, 130, 64))]
+        self.assert_computes_in_one_run([short(2, 33, 7), short(3, 130, 64)], wanted, "--backward")
 
 
 if __name__ == "__main__":

@@ -31,10 +31,6 @@ class LseTest(CliTest):
         super().setUp()
         self.lse = self.dir / "case.lse"
 
-    def assert_old(self):
-        self.assertEqual((self.out.read_bytes(), self.lse.read_bytes()), (OLD_OUTPUT, OLD_LSE))
-        self.assertEqual(self.temporaries(), [])
-
     def assert_fails(self, code, wanted, *args, program="hw4", **more):
         """hw4 fails in one line, with both files as they were."""
         self.out.write_bytes(OLD_OUTPUT)
@@ -43,7 +39,8 @@ class LseTest(CliTest):
             done = run(program, *(("--device", "cpu") if program == "hw4" else ()), *args, **more)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assert_one_message(done.stderr, None, wanted, program)
-            self.assert_old()
+            self.assertEqual((self.out.read_bytes(), self.lse.read_bytes()), (OLD_OUTPUT, OLD_LSE))
+            self.assertEqual(self.temporaries(), [])
 
 
 class ValuesTest(LseTest):

@@ -5,7 +5,7 @@ import struct
 import unittest
 
 import cli_test
-from cli_test import OK, CliTest, by_seq, contracts, generated, generated_by, hw4, run
+from cli_test import OK, CliTest, by_seq, contracts, generated, generated_by, run
 
 MASK_AT, WINDOW_AT, SCALE_AT = 8, 44, 48  # in a header of version 2
 SHAPE = (2, 4, 2, 70, 130, 64)
@@ -47,24 +47,12 @@ class MaskTest(CliTest):
     def test_every_case_of_a_run(self):
         causal = [made((2, 1, 1, 33, 33, 7)), made((1, 6, 1, 5, 70, 33))]
         paths = [self.file(unmasked(path), f"{number}.in") for number, path in enumerate(causal)]
-        outputs = [self.dir / f"{number}.out" for number in range(2)]
         report = self.dir / "run.json"
-        listed = self.file("".join(f"{path}\t{out}\n" for path, out in zip(paths, outputs)).encode(), "pairs")
-        for names in ((paths[0], outputs[0], paths[1], outputs[1]), ("--pairs", listed)):
-            done = hw4("--causal", "--json", report, *names)
-            self.assertEqual(done.returncode, OK, done.stderr)
-            for path, out in zip(causal, outputs):
-                self.assert_same_bytes(out.read_bytes(), by_seq(path))
-                out.unlink()
-            self.assertEqual([case["mask"] for case in json.loads(report.read_text())["cases"]], ["causal", "causal"])
+        self.assert_computes_in_one_run(paths, list(map(by_seq, causal)), "--causal", "--json", report)
+        self.assertEqual([case["mask"] for case in json.loads(report.read_text())["cases"]], ["causal", "causal"])
 
 
 class WindowTest(CliTest):
-    def computed(self, program, path, *options):
-        done = run(program, *(("--device", "cpu") if program == "hw4" else ()), *options, path, self.out)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        return self.out.read_bytes(), done.stdout
-
     def test_in_the_header_or_by_an_option(self):
         plain, path = made(SHAPE), made(SHAPE, "--window", "45", "--scale", "0.25")
         data = bytearray(plain.read_bytes())
@@ -74,13 +62,14 @@ class WindowTest(CliTest):
         want = by_seq(path)
         self.assertNotEqual(by_seq(plain), want)
         other = made(SHAPE, "--window", "7", "--scale", "0.5")
-        for program in ("hw4", "seq"):
+        for program, more in (("hw4", ("--device", "cpu")), ("seq", ())):
             for given, options in ((path, ()), (plain, ("--window", "45", "--scale", "0.25")),
                                    (other, ("--window", "45", "--scale", "0.25"))):
                 with self.subTest(program=program, options=options):
-                    got, said = self.computed(program, given, *options)
-                    self.assert_same_bytes(got, want)
-                    self.assertIn("d, mask, window, scale): (2, 4, 2, 70, 130, 64, causal, 45, 0.25)\n", said)
+                    done = run(program, *more, *options, given, self.out)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assert_same_bytes(self.out.read_bytes(), want)
+                    self.assertIn("d, mask, window, scale): (2, 4, 2, 70, 130, 64, causal, 45, 0.25)\n", done.stdout)
 
     def test_beside_float64_by_compare(self):
         for more in (("--window", "45"), ("--window", "1"), ("--scale", "0.3"), ("--window", "45", "--scale", "0.3")):

@@ -191,18 +191,13 @@ class ManyCasesTest(StreamTest):
 class ReportTest(StreamTest):
     def test_only_one_can_have_it(self):
         path = self.file(counting(1, 4, 3))
-        for args in (("--json", "-", path, "-"), ("--trace", "-", path, "-"),
-                     ("--json", "-", "--trace", "-", path, self.out)):
-            with self.subTest(args):
-                done = run(*HW4, *args)
-                self.assertEqual((done.returncode, done.stdout), (USAGE, b""), done.stderr)
-                self.assert_one_message(done.stderr, None, r"only one output can be '-'")
-        for args in (("--json", "/dev/stdout", path, "-"), ("--trace", "-", path, "/dev/stdout"),
-                     ("--json", "-", "--trace", "/dev/stdout", path, self.out)):
-            with self.subTest(args):
-                done = run(*HW4, *args)
-                self.assertEqual((done.returncode, done.stdout), (USAGE, b""), done.stderr)
-                self.assert_one_message(done.stderr, None, r"would overwrite the output ")
+        for name, wanted in (("-", r"only one output can be '-'"), ("/dev/stdout", r"would overwrite the output ")):
+            for args in (("--json", name, path, "-"), ("--trace", "-", path, name),
+                         ("--json", "-", "--trace", name, path, self.out)):
+                with self.subTest(args):
+                    done = run(*HW4, *args)
+                    self.assertEqual((done.returncode, done.stdout), (USAGE, b""), done.stderr)
+                    self.assert_one_message(done.stderr, None, wanted)
         self.assert_only_these("case.in")
 
     def test_replaces_no_file_that_standard_output_leads_to(self):

@@ -420,7 +420,6 @@ class ListedContracts(Workplace):
 
 
 class Tables(Workplace):
-
     def test_globs_choose_in_the_order_of_the_table(self):
         for patterns, names in ((["a*"], ["a1", "a2"]), (["b1", "a?", "a1"], ["a1", "a2", "b1"]), (["[!a]1"], ["b1"])):
             done = self.run_judge(*patterns)
