@@ -118,11 +118,9 @@ TEST_P(EachGpuKernel, SanitizerHeads) {
 }
 
 TEST_P(EachGpuKernel, SanitizerStatistics) {
-    for (Problem problem : {Problem{1, 70, 64}, Problem{1, 33, 37}, Problem{1, 40, 128}})
-        for (const Mask mask : kEveryMask) {
-            problem.mask = mask;
-            expect_statistics_too(problem, CaseKind::spread, 11);
-        }
+    for (const auto& [n, dim] : {std::pair{70, 64}, {33, 37}, {40, 128}})
+        for (const Mask mask : kEveryMask)
+            expect_statistics_too(problem_of({1, 1, 1, n, n, dim}, mask), CaseKind::spread, 11);
 }
 
 INSTANTIATE_TEST_SUITE_P(Exact, EachGpuKernel, testing::ValuesIn(kernels_that_do(kForward)), kernel_of_instance);

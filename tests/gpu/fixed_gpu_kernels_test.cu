@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -176,25 +175,8 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
         expect_reference_bytes(reference_case(problem, CaseKind::uniform, 9, contract()), in_query_steps(GetParam()));
 }
 
-// With d = 1 the factor of Q is above 1, and the largest numbers times it overflow float32; so do the largest keys
-// times 21/16.
 TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
-    constexpr float kMost = std::numeric_limits<float>::max();
-    for (const int64_t dim : {1, 2})
-        for (const bool of_keys : {false, true}) {
-            const Problem problem{1, 70, dim};
-            const auto fill = [&](float* qkv, int64_t) {
-                const auto numbers = static_cast<size_t>(problem.batch_output_floats());
-                for (size_t i = 0; i < numbers; ++i) {
-                    const float large = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
-                    const float small = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
-                    qkv[i] = of_keys ? small : large;
-                    qkv[numbers + i] = of_keys ? large : small;
-                    qkv[2 * numbers + i] = static_cast<float>(i % 11) - 5.0f;
-                }
-            };
-            expect_reference_bytes(AttentionCase::filled(problem, "largest numbers", fill, contract()));
-        }
+    for (const AttentionCase& test : cases_of_the_largest_numbers(contract())) expect_reference_bytes(test);
 }
 
 // All digits at their limits, 127 and -128, in as many columns as possible.

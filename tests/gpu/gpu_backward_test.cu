@@ -1,7 +1,6 @@
 // Every backward kernel must have the bytes of the contract's reference for every shape, value, mask and number of
 // heads, with the least scratch memory and with more, and whether forward is given or not.
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
@@ -60,12 +59,15 @@ auto with_forward_given(const Kernel& kernel) {
 
 class EachGpuBackwardKernel : public KernelTest {
 protected:
-    void expect_with_any_scratch(const AttentionCase& test) {
-        const Plan needs = plan(test.problem);
+    template <class Run>
+    void expect_with_any_scratch(const AttentionCase& test, const Plan& needs, const Run& run) {
         if (!needs.why_not.empty()) return;
         for (const size_t bytes : scratch_sizes(needs))
-            EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, launcher_of(GetParam()))))
+            EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, run)))
                 << test.name << ", " << bytes << " bytes of scratch memory";
+    }
+    void expect_with_any_scratch(const AttentionCase& test) {
+        expect_with_any_scratch(test, plan(test.problem), launcher_of(GetParam()));
     }
 
     void expect_reference_bytes(const Problem& problem, const Distribution& values = CaseKind::uniform) {
@@ -78,23 +80,13 @@ protected:
         if (!plan(test.problem).why_not.empty()) return;
         const Plan needs = plan(own);
         ASSERT_EQ(needs.why_not, "");
-        std::vector<float> in(own.floats_in(own.input_rows()));
-        part.each_stretch(own.operation->inputs, 0, own.input_rows(), [&](int64_t first, int64_t at, int64_t rows) {
-            std::copy_n(&test.qkv[own.floats_in(at)], own.floats_in(rows), &in[own.floats_in(first)]);
-        });
-        std::vector<float> expected(own.floats_in(own.output_rows()));
-        part.each_stretch(own.operation->outputs, 0, own.output_rows(), [&](int64_t first, int64_t at, int64_t rows) {
-            std::copy_n(&test.expected[own.floats_in(at)], own.floats_in(rows), &expected[own.floats_in(first)]);
-        });
+        const std::vector<float> in = rows_of(part, own.operation->inputs, own.input_rows(), test.qkv);
+        const std::vector<float> expected = rows_of(part, own.operation->outputs, own.output_rows(), test.expected);
         for (const size_t bytes : scratch_sizes(needs)) {
             const std::string with = test.name + ", " + std::to_string(bytes) + " bytes of scratch memory";
             EXPECT_TRUE(same_bytes(expected, attend_poisoned(own, in, bytes, launcher_of(GetParam())))) << with;
             EXPECT_TRUE(same_bytes(expected, attend_poisoned(own, in, bytes, with_forward_given(GetParam())))) << with;
         }
-    }
-
-    std::vector<float> gradients(const Problem& problem, const std::vector<float>& in) const {
-        return attend_poisoned(problem, in, plan(problem).scratch_bytes, launcher_of(GetParam()));
     }
 };
 
@@ -202,15 +194,12 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAsOnOtherCards) {
                 Device other = current_device();
                 other.multiprocessors = 1;
                 other.shared_bytes = std::min(other.shared_bytes, shared_bytes);
-                const Plan needs = plan_of(GetParam(), test.problem, other);
-                if (!needs.why_not.empty()) continue;
-                for (const size_t bytes : scratch_sizes(needs))
-                    EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes,
-                                                                 [&](Launch launch, cudaStream_t stream) {
-                                                                     launch.device = other;
-                                                                     GetParam().launch(launch, stream);
-                                                                 })))
-                        << test.name << ", " << bytes << " bytes of scratch memory, " << shared_bytes;
+                SCOPED_TRACE(shared_bytes);
+                expect_with_any_scratch(test, plan_of(GetParam(), test.problem, other),
+                                        [&](Launch launch, cudaStream_t stream) {
+                                            launch.device = other;
+                                            GetParam().launch(launch, stream);
+                                        });
             }
 }
 
@@ -275,11 +264,7 @@ TEST_P(EachGpuBackwardKernel, GivesTheSameBytesWhereForwardIsGiven) {
         for (const int64_t dim : kDims)
             for (const CaseKind kind : {CaseKind::uniform, CaseKind::spread, CaseKind::brink}) {
                 const AttentionCase& test = reference_case(backward_of({2, 2, 1, 130, 99, dim}, mask), kind, 5);
-                const Plan needs = plan(test.problem);
-                if (!needs.why_not.empty()) continue;
-                for (const size_t bytes : scratch_sizes(needs))
-                    EXPECT_TRUE(same_bytes(test.expected, attend(test, bytes, with_forward_given(GetParam()))))
-                        << test.name << ", " << bytes << " bytes of scratch memory";
+                expect_with_any_scratch(test, plan(test.problem), with_forward_given(GetParam()));
             }
 }
 
@@ -287,22 +272,18 @@ TEST_P(EachGpuBackwardKernel, GivesTheSameBytesWhereForwardIsGiven) {
 TEST_P(EachGpuBackwardKernel, DoesNotComputeForwardWhereItIsGiven) {
     const AttentionCase& test = reference_case(square(1, 70, 64), CaseKind::uniform, 5);
     const Plan needs = plan(test.problem);
-    const auto with_another = [&](const Launch& launch, cudaStream_t stream) {
-        const Kernel& kernel = GetParam();
-        with_forward_given(kernel, [](const Launch& given, cudaStream_t in) {
-            const float wrong = 7.0f;
-            HW4_CUDA(cudaMemcpyAsync(given.forward_out.data, &wrong, sizeof wrong, cudaMemcpyHostToDevice, in));
-        })(launch, stream);
-    };
+    const auto with_another = with_forward_given(GetParam(), [](const Launch& given, cudaStream_t in) {
+        const float wrong = 7.0f;
+        HW4_CUDA(cudaMemcpyAsync(given.forward_out.data, &wrong, sizeof wrong, cudaMemcpyHostToDevice, in));
+    });
     EXPECT_FALSE(same_bytes(test.expected, attend(test, needs.scratch_bytes, with_another)));
 }
 
 TEST_P(EachGpuBackwardKernel, OfZerosIsPositiveZero) {
     for (const Mask mask : kEveryMask) {
         const Problem problem = backward_of({2, 4, 2, 130, 66, 64}, mask);
-        std::vector<float> in(problem.floats_in(problem.input_rows()));
-        fill_case_values({problem, CaseKind::gzero, 5}, 0, in.size(), in.data());
-        const std::vector<float> out = gradients(problem, in);
+        const std::vector<float> out = attend_poisoned(problem, values_of(problem, CaseKind::gzero),
+                                                       plan(problem).scratch_bytes, launcher_of(GetParam()));
         EXPECT_TRUE(same_bytes(std::vector<float>(out.size()), out));
     }
 }

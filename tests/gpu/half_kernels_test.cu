@@ -153,8 +153,7 @@ TEST_P(HalfKernel, TakesEachOperandWhereItIs) {
 TEST_P(HalfKernel, GivesABatchAmongOthersTheSameBytes) {
     for (const int64_t dim : {20, 64, 128})
         for (const Mask mask : kEveryMask) {
-            Problem problem = own(with_heads(causal_problem(200, 300, dim), 64, 2, 1));
-            problem.mask = mask;
+            const Problem problem = own(problem_of({64, 2, 1, 200, 300, dim}, mask));
             const std::vector<float> values = values_of(problem);
             const std::vector<float> out = attend(problem, values);
             const auto in = static_cast<int64_t>(problem.batch_input_floats());
@@ -171,8 +170,7 @@ TEST_P(HalfKernel, GivesABatchAmongOthersTheSameBytes) {
 TEST_P(HalfKernel, GivesTheSameBytesAHundredTimes) {
     for (const Mask mask : kEveryMask)
         for (const int64_t dim : {64, 128}) {
-            Problem problem = own(with_heads(causal_problem(700, 700, dim), 4, 8, 4));
-            problem.mask = mask;
+            const Problem problem = own(problem_of({4, 8, 4, 700, 700, dim}, mask));
             const std::vector<float> values = values_of(problem, is_backward() ? CaseKind::uniform : CaseKind::spread);
             const std::vector<float> first = attend(problem, values);
             for (int run = 1; run < 25; ++run) ASSERT_TRUE(same_bytes(first, attend(problem, values))) << run;
@@ -182,8 +180,7 @@ TEST_P(HalfKernel, GivesTheSameBytesAHundredTimes) {
 // As on cards with fewer multiprocessors; in backward fewer than the blocks that add to one sum.
 TEST_P(HalfKernel, GivesTheSameBytesOnFewerMultiprocessors) {
     for (const Mask mask : kEveryMask) {
-        Problem problem = own(with_heads(causal_problem(1500, 1500, 64), 1, 4, 2));
-        problem.mask = mask;
+        const Problem problem = own(problem_of({1, 4, 2, 1500, 1500, 64}, mask));
         const std::vector<float> values = values_of(problem);
         const std::vector<float> all = attend(problem, values);
         for (const int multiprocessors : {1, 2, 7}) {
@@ -371,8 +368,7 @@ TEST_P(HalfForwardKernel, GivesSomeQueriesAfterOthersTheSameBytes) {
     for (const int64_t dim : {37, 64, 128})
         for (const int64_t keys : {kQueryStep + 70, int64_t{100}})
             for (const Mask mask : kEveryMask) {
-                Problem problem = with_heads(causal_problem(kQueryStep + 70, keys, dim), 2, 2, 1);
-                problem.mask = mask;
+                const Problem problem = problem_of({2, 2, 1, kQueryStep + 70, keys, dim}, mask);
                 const std::vector<float> values = values_of(problem, CaseKind::uniform);
                 const std::vector<float> parts =
                     attend_poisoned(problem, values, plan(problem).scratch_bytes, in_query_steps(GetParam()));

@@ -188,11 +188,7 @@ TEST_P(NarrowOperands, GiveTheReferenceBytesUnderTheMask) {
 TEST_P(NarrowOperands, GiveTheReferenceBytesOfHeadsThatShareKeys) {
     for (const int64_t dim : {1, 33, 64, 100, 128})
         for (const int64_t keys : {1, 70, 200})
-            for (const Mask mask : kEveryMask) {
-                Problem problem = with_heads(causal_problem(70, keys, dim), 2, 4, 2);
-                problem.mask = mask;
-                expect_bytes(problem);
-            }
+            for (const Mask mask : kEveryMask) expect_bytes(problem_of({2, 4, 2, 70, keys, dim}, mask));
 }
 
 // Blocks that share their work, and groups that share a block's keys.
@@ -211,11 +207,9 @@ TEST_P(NarrowOperands, GiveTheReferenceBytesWhenTheCardIsFull) {
 
 TEST_P(NarrowOperands, GiveTheReferenceBytesOfSomeQueriesOfEveryHead) {
     for (const int64_t dim : {33, 64, 128})
-        for (const Mask mask : kEveryMask) {
-            Problem problem = with_heads(causal_problem(kQueryStep + 70, 100, dim), 2, 2, 1);
-            problem.mask = mask;
-            expect_bytes(problem, CaseKind::uniform, in_query_steps(kernel()));
-        }
+        for (const Mask mask : kEveryMask)
+            expect_bytes(problem_of({2, 2, 1, kQueryStep + 70, 100, dim}, mask), CaseKind::uniform,
+                         in_query_steps(kernel()));
 }
 
 // For compute-sanitizer (make gpu-check).

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <string>
 #include <thread>
@@ -90,6 +91,28 @@ private:
         for (std::thread& other : others) other.join();
     }
 };
+
+// Under the contracts of digits: with d = 1 the factor of Q is above 1, and the largest numbers times it overflow
+// float32; so do the largest keys times 21/16.
+inline std::vector<AttentionCase> cases_of_the_largest_numbers(const Contract& contract) {
+    constexpr float kMost = std::numeric_limits<float>::max();
+    std::vector<AttentionCase> made;
+    for (const int64_t dim : {1, 2})
+        for (const bool of_keys : {false, true}) {
+            const auto fill = [&](float* q, int64_t) {
+                const auto count = static_cast<size_t>(70 * dim);
+                float* const large = of_keys ? q + count : q;
+                float* const small = of_keys ? q : q + count;
+                for (size_t i = 0; i < count; ++i) {
+                    large[i] = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
+                    small[i] = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
+                    q[2 * count + i] = static_cast<float>(i % 11) - 5;
+                }
+            };
+            made.push_back(AttentionCase::filled({1, 70, dim}, of_keys ? "large K" : "large Q", fill, contract));
+        }
+    return made;
+}
 
 // Shared by every kernel under test: the reference takes longer than the kernels, so it is computed once. The problem
 // is passed by value: the returned case keeps nothing of the caller's, and g++ 13 warns where it might.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -34,6 +35,17 @@ struct Cut {
     int64_t batches;
     int64_t queries = 0;
 };
+
+// The output of a case with the short header by a passing engine: its queries.
+inline std::string queries_of(const std::string& file) {
+    std::array<int32_t, 3> sizes{};
+    std::memcpy(sizes.data(), file.data(), sizeof sizes);
+    const Problem problem{sizes[0], sizes[1], sizes[2]};
+    std::string queries;
+    for (int64_t b = 0; b < problem.batches; ++b)
+        queries += file.substr(12 + static_cast<size_t>(b) * problem.batch_input_bytes(), problem.batch_output_bytes());
+    return queries;
+}
 
 // Where an engine leaves its output: in the slot, in the staging buffer, or alternately.
 enum class Leaves { in_slot, in_staging, by_turns };

@@ -1,9 +1,11 @@
 // Problems with several heads, two lengths and a mask, and the numbers of their inputs, laid out as in a file.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "src/io/case_values.h"
+#include "src/problem/case_part.h"
 
 namespace hw4 {
 
@@ -40,6 +42,17 @@ inline Problem backward_of(const Sizes& sizes, Mask mask = Mask::none) { return 
 
 inline std::vector<float> row_of(const std::vector<float>& out, const Problem& problem, int64_t row) {
     return {out.begin() + row * problem.dim, out.begin() + (row + 1) * problem.dim};
+}
+
+// The part's own rows of a file of the whole case.
+inline std::vector<float> rows_of(const CasePart& part, const List<Operand>& tensors, int64_t rows,
+                                  const std::vector<float>& whole) {
+    const Problem& problem = part.problem;
+    std::vector<float> own(problem.floats_in(rows));
+    part.each_stretch(tensors, 0, rows, [&](int64_t first, int64_t at, int64_t count) {
+        std::copy_n(&whole[problem.floats_in(at)], problem.floats_in(count), &own[problem.floats_in(first)]);
+    });
+    return own;
 }
 
 inline std::vector<float> values_of(const Problem& problem, const Distribution& kind = CaseKind::uniform) {

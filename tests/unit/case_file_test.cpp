@@ -36,10 +36,6 @@ protected:
     // The error from reading a file of these bytes to its end, without the file's name.
     Failure said_about(const std::string& bytes) {
         write_file(path_, bytes);
-        return said_about_file();
-    }
-
-    Failure said_about_file() {
         Failure failure = failure_of([&] { read_all(path_); });
         if (failure.message.rfind(path_ + ": ", 0) == 0) failure.message.erase(0, path_.size() + 2);
         return failure;
@@ -261,6 +257,7 @@ TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
     struct stat kept {};
     ASSERT_EQ(::stat(path_.c_str(), &kept), 0);
     if (kept.st_mtim.tv_nsec != 501) GTEST_SKIP() << "the file system keeps no nanoseconds";
+    const Failure written{ExitCode::io_error, path_ + ": file changed during read: it was written to"};
     for (const std::string& form : {bytes, gzipped(bytes)})
         for (const timespec time : {timespec{1000, 500}, timespec{1000, 501}, timespec{1001, 500}}) {
             write_file(path_, form);
@@ -270,9 +267,7 @@ TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
             reader.read_rows(0, 18, data.data());
             set_time(time);
             const bool same = time.tv_sec == 1000 && time.tv_nsec == 500;
-            EXPECT_EQ(failure_of([&] { reader.expect_end(); }),
-                      same ? Failure{}
-                           : (Failure{ExitCode::io_error, path_ + ": file changed during read: it was written to"}))
+            EXPECT_EQ(failure_of([&] { reader.expect_end(); }), same ? Failure{} : written)
                 << time.tv_sec << " " << time.tv_nsec;
         }
     // The file is cut after all of it was read, and its time is put back.
@@ -283,8 +278,7 @@ TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
     reader.read_rows(0, 18, data.data());
     ASSERT_EQ(::truncate(path_.c_str(), 20), 0);
     set_time({1000, 500});
-    EXPECT_EQ(failure_of([&] { reader.expect_end(); }),
-              (Failure{ExitCode::io_error, path_ + ": file changed during read: it was written to"}));
+    EXPECT_EQ(failure_of([&] { reader.expect_end(); }), written);
 }
 
 } // namespace

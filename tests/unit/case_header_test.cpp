@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "src/problem/words.h"
 #include "tests/support/temporary_folder.h"
 
 namespace hw4 {
@@ -40,12 +41,7 @@ TEST(CaseHeader, OfVersion2SaysAll) {
     const Problem& problem = header.problem;
     EXPECT_EQ(problem.operation, &kForward);
     EXPECT_EQ(problem.mask, Mask::none);
-    EXPECT_EQ(problem.batches, 3);
-    EXPECT_EQ(problem.heads, 4);
-    EXPECT_EQ(problem.kv_heads, 2);
-    EXPECT_EQ(problem.queries, 5);
-    EXPECT_EQ(problem.keys, 7);
-    EXPECT_EQ(problem.dim, 6);
+    EXPECT_EQ(sizes_of(problem).second, "(3, 4, 2, 5, 7, 6)");
     EXPECT_EQ(parse_header("a.in", bytes_of(with(1, 1))).problem.operation, &kBackward);
     EXPECT_EQ(parse_header("a.in", bytes_of(with(2, 1))).problem.mask, Mask::causal);
 }
@@ -73,15 +69,14 @@ TEST(CaseHeader, HasTwoNumbersOfColumnsAndLengths) {
 }
 
 TEST(CaseHeader, RefusesWhatIsNotKnown) {
-    for (const int32_t value : {-1, 2, kMost})
-        EXPECT_EQ(refusal(with(1, value)),
-                  bad("operation = " + std::to_string(value) + ", need 0 (forward) or 1 (backward) (offset 4)"));
-    for (const int32_t value : {-1, 2, kMost})
-        EXPECT_EQ(refusal(with(2, value)),
-                  bad("mask = " + std::to_string(value) + ", need 0 (none) or 1 (causal) (offset 8)"));
-    for (const int32_t value : {-1, 3, kMost})
-        EXPECT_EQ(refusal(with(3, value)),
-                  bad("element = " + std::to_string(value) + ", need 0 (float32), 1 (bf16) or 2 (fp16) (offset 12)"));
+    for (const int32_t value : {-1, 3, kMost}) {
+        const std::string found = " = " + std::to_string(value) + ", need 0 ";
+        EXPECT_EQ(refusal(with(1, value)), bad("operation" + found + "(forward) or 1 (backward) (offset 4)"));
+        EXPECT_EQ(refusal(with(2, value)), bad("mask" + found + "(none) or 1 (causal) (offset 8)"));
+        EXPECT_EQ(refusal(with(3, value)), bad("element" + found + "(float32), 1 (bf16) or 2 (fp16) (offset 12)"));
+    }
+    EXPECT_EQ(refusal(with(1, 2)).code, ExitCode::bad_data);
+    EXPECT_EQ(refusal(with(2, 2)).code, ExitCode::bad_data);
 }
 
 TEST(CaseHeader, RefusesFieldsThatDoNotAgree) {

@@ -214,14 +214,11 @@ TEST(Orders, LanesCloseAsABalancedTree) {
 // ---- The table
 
 TEST(Contracts, SayWhatTheyLack) {
-    const auto backward_of = [](Problem problem) {
-        problem.operation = &kBackward;
-        return problem;
-    };
-    EXPECT_EQ(why_not(kF32, backward_of({1, 1, 300})), "");
+    EXPECT_EQ(why_not(kF32, Problem(1, 1, 300).of_operation(kBackward)), "");
     EXPECT_EQ(why_not(kFixed, {1, 1, 256}), "");
     EXPECT_EQ(why_not(kFixed, {1, 1, 257}), "has d = 257, the contract fixed needs at most 256");
-    EXPECT_EQ(why_not(kFixed, backward_of({1, 1, 1})), "asks for backward, which the contract fixed lacks");
+    EXPECT_EQ(why_not(kFixed, Problem(1, 1, 1).of_operation(kBackward)),
+              "asks for backward, which the contract fixed lacks");
 }
 
 TEST(Contracts, HaveTheseRevisions) {
@@ -235,9 +232,8 @@ TEST(Contracts, HaveTheseRevisions) {
 
 // Heads are more units: each gives the bytes that it gives alone, with the keys of its group.
 TEST(ComputeByReference, TakesHeadsOneByOne) {
-    Problem problem = problem_of({2, 6, 2, 37, 70, 9});
-    std::vector<float> in(static_cast<size_t>(problem.input_rows() * problem.dim));
-    fill_case_values({problem, CaseKind::spread, 6}, 0, in.size(), in.data());
+    const Problem problem = problem_of({2, 6, 2, 37, 70, 9});
+    const std::vector<float> in = values_of(problem, CaseKind::spread);
     const size_t q = problem.floats_in(problem.queries);
     const size_t k = problem.floats_in(problem.keys);
     for (const Contract* contract : contracts()) {

@@ -48,17 +48,6 @@ protected:
             add(batches, tokens, dim);
     }
 
-    static std::string queries_of(const std::string& bytes) {
-        std::array<int32_t, 3> sizes{};
-        std::memcpy(sizes.data(), bytes.data(), sizeof sizes);
-        const Problem problem{sizes[0], sizes[1], sizes[2]};
-        std::string queries;
-        for (int64_t b = 0; b < problem.batches; ++b)
-            queries +=
-                bytes.substr(12 + static_cast<size_t>(b) * problem.batch_input_bytes(), problem.batch_output_bytes());
-        return queries;
-    }
-
     // Returns the cases that failed.
     std::map<size_t, Failure> run(const ChooseEngine& choose, const StagingLimits& limits = kSmall) {
         ListedCases cases(names_, interrupts_);

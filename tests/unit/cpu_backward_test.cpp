@@ -44,43 +44,42 @@ protected:
         if (!GetParam().needs.processor()) GTEST_SKIP() << "this processor has no " << GetParam().name;
     }
 
+    // The kernel's outputs. It writes every value, tells of every row and keeps to its scratch memory.
+    static std::vector<float> launched(const Problem& problem, const float* in, int threads) {
+        std::vector<float> out(problem.floats_in(problem.output_rows()), NAN);
+        const Marked scratch(plan_of(GetParam(), problem, threads).scratch_bytes);
+        Launch launch = launch_of(problem, in, out.data(), scratch.get(), threads);
+        std::atomic<int64_t> done{0};
+        launch.done = [&](int64_t rows) { done += rows; };
+        GetParam().launch(launch);
+        EXPECT_TRUE(scratch.intact()) << threads << " threads";
+        EXPECT_EQ(done, problem.output_rows()) << threads << " threads";
+        return out;
+    }
+
     static void expect_reference_bytes(const Problem& problem, const Distribution& values,
                                        std::initializer_list<int> threads) {
         const AttentionCase& test = reference_case(problem, values, 11);
-        for (const int count : threads) {
-            std::vector<float> out(test.expected.size(), NAN); // poisoned: every value must be written
-            const Marked scratch(plan_of(GetParam(), problem, count).scratch_bytes);
-            Launch launch = launch_of(problem, test.qkv.data(), out.data(), scratch.get(), count);
-            std::atomic<int64_t> done{0};
-            launch.done = [&](int64_t rows) { done += rows; };
-            GetParam().launch(launch);
-            EXPECT_TRUE(same_bytes(test.expected, out)) << test.name << ", " << count << " threads";
-            EXPECT_TRUE(scratch.intact()) << test.name << ", " << count << " threads";
-            EXPECT_EQ(done, problem.output_rows()) << test.name << ", " << count << " threads";
-        }
+        SCOPED_TRACE(test.name);
+        for (const int count : threads)
+            EXPECT_TRUE(same_bytes(test.expected, launched(problem, test.qkv.data(), count))) << count << " threads";
     }
 
     // The kernel gets only the rows of the part.
     static void expect_reference_rows(const AttentionCase& test, const CasePart& part, int threads) {
         const Problem& own = part.problem;
-        std::vector<float> in(own.floats_in(own.input_rows()));
-        std::vector<float> out(own.floats_in(own.output_rows()), NAN);
-        part.each_stretch(own.operation->inputs, 0, own.input_rows(), [&](int64_t first, int64_t at, int64_t rows) {
-            std::copy_n(&test.qkv[own.floats_in(at)], own.floats_in(rows), &in[own.floats_in(first)]);
-        });
-        const Marked scratch(plan_of(GetParam(), own, threads).scratch_bytes);
-        Launch launch = launch_of(own, in.data(), out.data(), scratch.get(), threads);
-        std::atomic<int64_t> done{0};
-        launch.done = [&](int64_t rows) { done += rows; };
-        GetParam().launch(launch);
-        EXPECT_TRUE(scratch.intact());
-        EXPECT_EQ(done, own.output_rows());
-        part.each_stretch(own.operation->outputs, 0, own.output_rows(), [&](int64_t first, int64_t at, int64_t rows) {
-            EXPECT_EQ(std::memcmp(&test.expected[own.floats_in(at)], &out[own.floats_in(first)],
-                                  own.floats_in(rows) * sizeof(float)),
-                      0)
-                << "rows from " << at << " on";
-        });
+        const std::vector<float> in = rows_of(part, own.operation->inputs, own.input_rows(), test.qkv);
+        EXPECT_TRUE(same_bytes(rows_of(part, own.operation->outputs, own.output_rows(), test.expected),
+                               launched(own, in.data(), threads)));
+    }
+
+    static void expect_block_of_keys(const AttentionCase& test, int64_t first, int64_t keys) {
+        SCOPED_TRACE(test.name + ", " + std::to_string(keys) + " keys from " + std::to_string(first) + " on");
+        CasePart part(test.problem);
+        part.problem.operation = &kKeyGradients;
+        part.problem.first_key = first;
+        part.problem.block_keys = keys;
+        for (const int threads : {1, 7}) expect_reference_rows(test, part, threads);
     }
 };
 
@@ -131,23 +130,12 @@ TEST_P(EachBackwardKernel, GivesSomeOfTheGradients) {
 TEST_P(EachBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
     for (const Mask mask : kEveryMask) {
         const AttentionCase& test = reference_case(backward_of({1, 2, 1, 130, 150, 7}, mask), CaseKind::uniform, 11);
-        for (const auto& [first, keys] : {std::array<int64_t, 2>{0, 1}, {37, 100}, {149, 1}, {63, 66}, {0, 150}}) {
-            SCOPED_TRACE(test.name + ", " + std::to_string(keys) + " keys from " + std::to_string(first) + " on");
-            CasePart part(test.problem);
-            part.problem.operation = &kKeyGradients;
-            part.problem.first_key = first;
-            part.problem.block_keys = keys;
-            for (const int threads : {1, 7}) expect_reference_rows(test, part, threads);
-        }
+        for (const auto& [first, keys] : {std::array<int64_t, 2>{0, 1}, {37, 100}, {149, 1}, {63, 66}, {0, 150}})
+            expect_block_of_keys(test, first, keys);
     }
     // Row 1023, the last of a group of rows, is the first that sees the block.
-    const AttentionCase& test =
-        reference_case(backward_of({1, 1, 1, 1030, 1030, 2}, Mask::causal), CaseKind::uniform, 11);
-    CasePart part(test.problem);
-    part.problem.operation = &kKeyGradients;
-    part.problem.first_key = 1023;
-    part.problem.block_keys = 7;
-    expect_reference_rows(test, part, 2);
+    expect_block_of_keys(reference_case(backward_of({1, 1, 1, 1030, 1030, 2}, Mask::causal), CaseKind::uniform, 11),
+                         1023, 7);
 }
 
 // Forward ran earlier, and its results are used unchanged: an error in them shows in the gradients.
@@ -183,15 +171,10 @@ TEST_P(EachBackwardKernel, TakesHeadsInSeveralRounds) {
     EXPECT_LT(plan_of(GetParam(), problem, 1).scratch_bytes, plan_of(GetParam(), problem, 7).scratch_bytes);
     expect_reference_bytes(problem, CaseKind::uniform, {1, 2, 7});
     expect_reference_bytes(backward_of({1, 1, 1, 2100, 1100, 3}, Mask::causal), CaseKind::uniform, {1, 2, 7});
-}
-
-// One thread has memory for two of the three slabs that share keys; the second round takes no slab of the next head.
-TEST_P(EachBackwardKernel, EndsARoundWithTheHead) {
+    // One thread has memory for two of the three slabs that share keys; the second round takes no slab of the next
+    // head.
     expect_reference_bytes(backward_of({2, 3, 1, 192, 2300, 1}), CaseKind::uniform, {1});
-}
-
-// Several heads per round, and fewer in the last.
-TEST_P(EachBackwardKernel, TakesManyHeadsInSeveralRounds) {
+    // Several heads per round, and fewer in the last.
     expect_reference_bytes(backward_of({5, 1, 1, 600, 600, 4}), CaseKind::uniform, {1, 2, 7});
     expect_reference_bytes(backward_of({3000, 2, 1, 9, 11, 2}), CaseKind::uniform, {1, 2, 7});
 }

@@ -48,6 +48,11 @@ protected:
 
     static const Contract& contract() { return *GetParam().under; }
 
+    static void expect_reference_bytes(const AttentionCase& test, std::initializer_list<int> threads) {
+        for (const int count : threads)
+            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, count))) << test.name << ", " << count;
+    }
+
     // The contract's first kernel, which runs on any processor.
     static const Kernel& plainest() {
         const auto of_contract = [](const Kernel& kernel) { return kernel.under == &contract(); };
@@ -58,23 +63,18 @@ protected:
 class EachFloatKernel : public EachKernel {}; // their rows may have any length
 
 TEST_P(EachKernel, GivesTheReferenceBytesOnEveryKindAndCorner) {
-    for (const auto& [problem, kind] : corner_cases()) {
-        const AttentionCase& test = reference_case(problem, kind, 11, contract());
-        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
-    }
+    for (const auto& [problem, kind] : corner_cases())
+        expect_reference_bytes(reference_case(problem, kind, 11, contract()), {2});
 }
 
 TEST_P(EachKernel, GivesTheReferenceBytesOnKindsThatAreTimed) {
     for (const Problem& problem : timed_problems())
-        for (const Distribution& values : timed_distributions()) {
-            const AttentionCase& test = reference_case(problem, values, 11, contract());
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
-        }
+        for (const Distribution& values : timed_distributions())
+            expect_reference_bytes(reference_case(problem, values, 11, contract()), {2});
 }
 
 TEST_P(EachKernel, GivesTheReferenceBytesOnMixedRows) {
-    for (const AttentionCase& test : mixed_rows_cases(contract()))
-        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
+    for (const AttentionCase& test : mixed_rows_cases(contract())) expect_reference_bytes(test, {2});
 }
 
 TEST_P(EachKernel, TakesALongSequence) {
@@ -90,31 +90,23 @@ TEST_P(EachKernel, TakesALongSequence) {
 
 // Enough batches for each thread to take whole ones where something is prepared, one fewer, and many more.
 TEST_P(EachKernel, TakesAnyNumberOfBatches) {
-    for (const Problem& problem : {Problem{15, 130, 5}, Problem{16, 130, 5}, Problem{1, 3, 2}, Problem{14000, 8, 4}}) {
-        const AttentionCase& test = reference_case(problem, CaseKind::uniform, 8, contract());
-        for (const int threads : {1, 2, 5})
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
-    }
+    for (const Problem& problem : {Problem{15, 130, 5}, Problem{16, 130, 5}, Problem{1, 3, 2}, Problem{14000, 8, 4}})
+        expect_reference_bytes(reference_case(problem, CaseKind::uniform, 8, contract()), {1, 2, 5});
 }
 
 // Groups of heads that share keys, as many as there are threads, fewer and more; either length longer.
 TEST_P(EachKernel, TakesHeadsAndTwoLengths) {
     for (const Sizes& sizes : {Sizes{1, 4, 2, 70, 200, 20}, Sizes{3, 6, 1, 200, 70, 20}, Sizes{2, 3, 3, 1, 130, 20},
-                               Sizes{2, 8, 4, 33, 1, 20}, Sizes{20, 2, 1, 5, 65, 20}}) {
-        const AttentionCase& test = reference_case(problem_of(sizes), CaseKind::spread, 12, contract());
-        for (const int threads : {1, 3})
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
-    }
+                               Sizes{2, 8, 4, 33, 1, 20}, Sizes{20, 2, 1, 5, 65, 20}})
+        expect_reference_bytes(reference_case(problem_of(sizes), CaseKind::spread, 12, contract()), {1, 3});
 }
 
 // Rows of several blocks; heads one by one and several per thread; either length longer, by more than a block.
 TEST_P(EachKernel, TakesTheCausalMask) {
     for (const Sizes& sizes : {Sizes{1, 1, 1, 450, 450, 20}, Sizes{1, 4, 2, 70, 300, 20}, Sizes{2, 2, 1, 300, 70, 20},
-                               Sizes{1, 1, 1, 220, 1100, 20}, Sizes{60, 2, 1, 40, 40, 20}}) {
-        const AttentionCase& test = reference_case(problem_of(sizes, Mask::causal), CaseKind::spread, 12, contract());
-        for (const int threads : {1, 3, 16})
-            EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, threads))) << test.name << ", " << threads;
-    }
+                               Sizes{1, 1, 1, 220, 1100, 20}, Sizes{60, 2, 1, 40, 40, 20}})
+        expect_reference_bytes(reference_case(problem_of(sizes, Mask::causal), CaseKind::spread, 12, contract()),
+                               {1, 3, 16});
 }
 
 // With the causal mask the last rows have the most work: the last thread to start has little left to do.
@@ -142,27 +134,22 @@ TEST_P(EachFloatKernel, DividesTheKeysOfFewRows) {
         for (const Mask mask : kEveryMask)
             for (const Distribution& values : kinds) {
                 Problem problem = problem_of(sizes, mask);
-                const AttentionCase& test = reference_case(problem, values, 12, contract());
-                EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 16))) << test.name;
+                expect_reference_bytes(reference_case(problem, values, 12, contract()), {16});
                 if (mask == Mask::none) continue;
                 problem.window = 700;
-                const AttentionCase& near = reference_case(problem, values, 13, contract());
-                EXPECT_TRUE(same_bytes(near.expected, attend(GetParam(), near, 16))) << near.name;
+                expect_reference_bytes(reference_case(problem, values, 13, contract()), {16});
             }
 }
 
 TEST_P(EachKernel, TakesLargeDimensions) {
     const int64_t dim = &contract() == &kF32 ? 1000 : fixed::kMostColumns;
-    const AttentionCase test({1, 40, dim}, CaseKind::uniform, 2, contract());
-    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 1)));
+    expect_reference_bytes({{1, 40, dim}, CaseKind::uniform, 2, contract()}, {1});
 }
 
 // Kernels that pack do so in several stretches; three tiles of keys, the last of which is its own segment.
 TEST_P(EachFloatKernel, TakesRowsOfAnyLength) {
-    for (const int64_t keys : {1, 66}) {
-        const AttentionCase& test = reference_case(Problem(1, 3, (1 << 16) + 37).of_keys(keys), CaseKind::spread, 7);
-        EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 2))) << test.name;
-    }
+    for (const int64_t keys : {1, 66})
+        expect_reference_bytes({Problem(1, 3, (1 << 16) + 37).of_keys(keys), CaseKind::spread, 7}, {2});
 }
 
 // From the next tile on, keys that no row of a block sees are not even read.
@@ -223,8 +210,7 @@ TEST_P(EachKernel, KeepsToTheWorkspaceOfItsRows) {
 }
 
 TEST_P(EachKernel, TreatsNegativeZerosAsTheReferenceDoes) {
-    const AttentionCase test = AttentionCase::with_negative_zeros(contract());
-    EXPECT_TRUE(same_bytes(test.expected, attend(GetParam(), test, 1)));
+    expect_reference_bytes(AttentionCase::with_negative_zeros(contract()), {1});
 }
 
 // Kernels of other contracts compute f32 on rounded numbers (half_test.cpp).
@@ -382,13 +368,9 @@ TEST(ChooseCpuKernel, TakesTheLastOfTheContractThatThisProcessorHas) {
 }
 
 void expect_refusal(const std::string& name, const Contract& contract, const std::string& reason) {
-    try {
-        choose_kernel(name, kAny, contract);
-        ADD_FAILURE() << name << " was accepted";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ExitCode::usage);
-        EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
-    }
+    const Failure failure = failure_of([&] { choose_kernel(name, kAny, contract); });
+    EXPECT_EQ(failure.code, ExitCode::usage);
+    EXPECT_NE(failure.message.find(reason), std::string::npos) << failure.message;
 }
 
 TEST(ChooseCpuKernel, RefusesOneOfAnotherContract) {

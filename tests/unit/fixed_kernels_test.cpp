@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "src/contracts/fixed/forward.h"
@@ -111,25 +110,8 @@ TEST_P(EachFixedKernel, GivesTheReferenceBytesOnEveryKind) {
     }
 }
 
-// With d = 1 the factor of Q is above 1, and the largest numbers times it overflow float32; so do the largest keys
-// times 21/16.
 TEST_P(EachFixedKernel, TakesTheLargestNumbers) {
-    constexpr float kMost = std::numeric_limits<float>::max();
-    for (const size_t dim : {1, 2})
-        for (const bool of_keys : {false, true}) {
-            const auto fill = [&](float* q, int64_t) {
-                const size_t count = 70 * dim;
-                float* const large = of_keys ? q + count : q;
-                float* const small = of_keys ? q : q + count;
-                for (size_t i = 0; i < count; ++i) {
-                    large[i] = i % 3 == 0 ? kMost : i % 3 == 1 ? -kMost : kMost / 1.5f;
-                    small[i] = (i % 2 == 0 ? 0.05f : -0.05f) / static_cast<float>(1 + i % 7);
-                    q[2 * count + i] = static_cast<float>(i % 11) - 5;
-                }
-            };
-            const Problem problem(1, 70, static_cast<int64_t>(dim));
-            expect_reference(AttentionCase::filled(problem, of_keys ? "large K" : "large Q", fill, *GetParam().under));
-        }
+    for (const AttentionCase& test : cases_of_the_largest_numbers(*GetParam().under)) expect_reference(test);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, EachFixedKernel, testing::ValuesIn(fixed_kernels()),

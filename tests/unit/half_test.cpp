@@ -131,11 +131,8 @@ INSTANTIATE_TEST_SUITE_P(Types, HalfContract, testing::Values(&kBf16, &kFp16),
 
 // ---- Gradients
 
-class HalfGradients : public testing::TestWithParam<const Contract*> {
+class HalfGradients : public HalfContract {
 protected:
-    static const Contract& contract() { return *GetParam(); }
-    static Element element() { return GetParam()->element; }
-
     // Calls `use` with every kernel that this processor has.
     template <class Use>
     static void each_kernel(const Use& use) {
@@ -143,10 +140,14 @@ protected:
             if (kernel.needs.processor()) use(kernel);
     }
 
-    static std::vector<float> gradients(const cpu::Kernel& kernel, const AttentionCase& test, int threads) {
-        std::vector<float> out(test.expected.size(), NAN);
-        cpu::compute_batches(kernel, test.problem, test.qkv.data(), out.data(), threads);
-        return out;
+    static void expect_reference_bytes(const AttentionCase& half, std::initializer_list<int> threads) {
+        each_kernel([&](const cpu::Kernel& kernel) {
+            for (const int count : threads) {
+                std::vector<float> out(half.expected.size(), NAN);
+                cpu::compute_batches(kernel, half.problem, half.qkv.data(), out.data(), count);
+                EXPECT_TRUE(same_bytes(half.expected, out)) << kernel.name << ", " << half.name << ", " << count;
+            }
+        });
     }
 };
 
@@ -165,15 +166,14 @@ TEST_P(HalfGradients, AreThoseOfF32OnRoundedNumbersAndRounded) {
 
 // Half a unit in the last place of the type, for gradients up to the largest, beside the error of f32.
 TEST_P(HalfGradients, AreAsNearToFloat64AsTheirLastRoundingAllows) {
-    const double unit = element() == Element::bf16 ? 0x1p-8 : 0x1p-11;
     for (const Mask mask : kEveryMask) {
         const AttentionCase half(backward_of({1, 1, 1, 32, 32, 64}, mask), CaseKind::normal, 4, contract());
         const std::vector<float> inputs = rounded(element(), half.qkv);
         const bench::CaseData data{half.problem, {inputs.begin(), inputs.end()}};
         const bench::RowError error = bench::error_of_rows(data, half.expected.data());
         ASSERT_EQ(error.rows, 3 * 32);
-        EXPECT_LE(error.largest, 1.01 * unit * error.reference) << half.name;
-        EXPECT_GE(error.largest, unit / 16 * error.reference) << half.name << " is rounded";
+        EXPECT_LE(error.largest, 1.01 * unit() * error.reference) << half.name;
+        EXPECT_GE(error.largest, unit() / 16 * error.reference) << half.name << " is rounded";
     }
 }
 
@@ -181,24 +181,14 @@ TEST_P(HalfGradients, AreAsNearToFloat64AsTheirLastRoundingAllows) {
 TEST_P(HalfGradients, HaveTheReferenceBytesByEveryKernel) {
     for (const Mask mask : kEveryMask)
         for (const Sizes& sizes : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{3, 4, 2, 70, 130, 20}, Sizes{2, 6, 1, 200, 70, 5},
-                                   Sizes{1, 1, 1, 65, 66, 300}}) {
-            const AttentionCase half(backward_of(sizes, mask), CaseKind::spread, 5, contract());
-            each_kernel([&](const cpu::Kernel& kernel) {
-                for (const int threads : {1, 2, 7})
-                    EXPECT_TRUE(same_bytes(half.expected, gradients(kernel, half, threads)))
-                        << kernel.name << ", " << half.name << ", " << threads;
-            });
-        }
+                                   Sizes{1, 1, 1, 65, 66, 300}})
+            expect_reference_bytes({backward_of(sizes, mask), CaseKind::spread, 5, contract()}, {1, 2, 7});
 }
 
 TEST_P(HalfGradients, HaveTheReferenceBytesOnKinds) {
     for (const CaseKind kind : {CaseKind::denormal, CaseKind::dominant, CaseKind::huge, CaseKind::vzero,
-                                CaseKind::fading, CaseKind::gzero, CaseKind::gtiny}) {
-        const AttentionCase half(backward_of({1, 2, 1, 90, 70, 33}, Mask::causal), kind, 7, contract());
-        each_kernel([&](const cpu::Kernel& kernel) {
-            EXPECT_TRUE(same_bytes(half.expected, gradients(kernel, half, 2))) << kernel.name << ", " << half.name;
-        });
-    }
+                                CaseKind::fading, CaseKind::gzero, CaseKind::gtiny})
+        expect_reference_bytes({backward_of({1, 2, 1, 90, 70, 33}, Mask::causal), kind, 7, contract()}, {2});
 }
 
 // Its O is rounded, and that is not what the reference goes on with.

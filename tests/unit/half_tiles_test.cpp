@@ -177,14 +177,12 @@ TEST_P(HalfTiles, AreWithinTheBoundUnderTheMask) {
 }
 
 TEST_P(HalfTiles, AreWithinTheBoundOnEveryKind) {
-    for (Problem problem : {Problem{1, 160, 64}, Problem{1, 140, 33}})
+    for (const auto& [n, dim] : {std::pair{160, 64}, {140, 33}})
         for (const Mask mask : kEveryMask)
             for (const CaseKind kind :
                  {CaseKind::equal, CaseKind::negative, CaseKind::spread, CaseKind::denormal, CaseKind::dominant,
-                  CaseKind::vzero, CaseKind::fading, CaseKind::climb, CaseKind::normal, CaseKind::low}) {
-                problem.mask = mask;
-                expect_within_bound(problem, kind);
-            }
+                  CaseKind::vzero, CaseKind::fading, CaseKind::climb, CaseKind::normal, CaseKind::low})
+                expect_within_bound(problem_of({1, 1, 1, n, n, dim}, mask), kind);
 }
 
 // Denormal numbers that matter because they meet huge ones; the instructions would take them for zeros. They are in a

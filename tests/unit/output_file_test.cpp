@@ -18,10 +18,6 @@ protected:
         file.commit(sync);
     }
 
-    Failure open_failure(const std::string& path) {
-        return failure_of([&] { OutputFile file(path, interrupts_); });
-    }
-
     InterruptGuard interrupts_;
     TemporaryFolder folder_;
     std::string path_ = folder_ / "a.out";
@@ -141,18 +137,13 @@ TEST_F(Output, ByDescriptorReplacesTheNameIfThereIsOne) {
     const std::string name = "/proc/self/fd/" + std::to_string(opened.get());
     put(name, "new");
     EXPECT_EQ(read_file(path_), "new");
-    EXPECT_EQ(open_failure(name),
+    EXPECT_EQ(failure_of([&] { OutputFile file(name, interrupts_); }),
               (Failure{ExitCode::cannot_create,
                        name + ": cannot replace the file behind it, which is not at " + path_ + " (deleted)"}));
     EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
-class Growing : public ::testing::Test {
-protected:
-    InterruptGuard interrupts_;
-    TemporaryFolder folder_;
-    std::string path_ = folder_ / "a.json";
-};
+class Growing : public Output {};
 
 TEST_F(Growing, IsCompleteAfterEachPart) {
     write_file(path_, "old");
@@ -166,7 +157,7 @@ TEST_F(Growing, IsCompleteAfterEachPart) {
     file.add(", 3");
     file.finish();
     EXPECT_EQ(read_file(path_), "[1, 2, 3]");
-    EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.json"});
+    EXPECT_EQ(folder_.names(), Names{"a.out"});
 }
 
 TEST_F(Growing, AFifoGetsAllAtTheEnd) {

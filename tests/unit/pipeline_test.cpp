@@ -56,14 +56,7 @@ protected:
         return bytes_of(values.data(), values.size());
     }
 
-    std::string queries_of_the_case() const {
-        const Problem problem = CaseReader(folder_ / "a.in").problem();
-        const std::string bytes = read_file(folder_ / "a.in").substr(12);
-        std::string queries;
-        for (int64_t b = 0; b < problem.batches; ++b)
-            queries += bytes.substr(static_cast<size_t>(b) * problem.batch_input_bytes(), problem.batch_output_bytes());
-        return queries;
-    }
+    std::string queries_of_the_case() const { return queries_of(read_file(folder_ / "a.in")); }
 
     // After a failed run only the input is left.
     Failure failure(const MakeEngine& make_engine) {

@@ -29,9 +29,6 @@ protected:
     Failure usage(const std::string& name, const std::string& is, const std::string& other) const {
         return {ExitCode::usage, (folder_ / name) + is + (folder_ / other)};
     }
-    Failure would_overwrite(const std::string& output) const {
-        return usage(output, ": would overwrite the output ", "a.out");
-    }
 
     TemporaryFolder folder_;
     RunFiles files_;
@@ -43,7 +40,7 @@ TEST_F(FilesOfARun, HaveNoOutputTwiceByWhateverName) {
     for (const bool there : {false, true}) {
         if (there) write_file(folder_ / "a.out", "result");
         for (const char* name : {"a.out", "./a.out", "link", "directory/a.out"})
-            EXPECT_EQ(output(name), would_overwrite(name)) << there;
+            EXPECT_EQ(output(name), usage(name, ": would overwrite the output ", "a.out")) << there;
     }
     fs::create_directory(folder_ / "other");
     EXPECT_EQ(output("other/a.out"), Failure{});

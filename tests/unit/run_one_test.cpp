@@ -1,10 +1,10 @@
 #include "src/commands/run.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <sstream>
 
 #include "src/ranks/ranks.h"
@@ -26,17 +26,11 @@ protected:
     void run(int count) {
         testing::internal::CaptureStdout(); // for silence
         testing::internal::CaptureStderr();
-        const auto captured = [] {
+        const std::shared_ptr<void> at_the_end(nullptr, [](void*) {
             testing::internal::GetCapturedStdout();
             testing::internal::GetCapturedStderr();
-        };
-        try {
-            on_thread_ranks(count, [&](Ranks& ranks) { run_one(options_, ranks, interrupts_); });
-        } catch (...) {
-            captured();
-            throw;
-        }
-        captured();
+        });
+        on_thread_ranks(count, [&](Ranks& ranks) { run_one(options_, ranks, interrupts_); });
     }
 
     // The failure of a run that changes nothing.
@@ -148,10 +142,7 @@ TEST_F(RunOnRanks, RefusesWhatCannotBeSharedOut) {
               (Failure{ExitCode::usage, folder_ / "a.out.gz" + ": several ranks write it" + need}));
     EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.in"});
     options_.cases[0] = {folder_ / "a.gz", folder_ / "a.out"};
-    gzFile zipped = ::gzopen((folder_ / "a.gz").c_str(), "wb");
-    const std::string bytes = read_file(folder_ / "a.in");
-    ::gzwrite(zipped, bytes.data(), static_cast<unsigned>(bytes.size()));
-    ::gzclose(zipped);
+    write_file(folder_ / "a.gz", gzipped(read_file(folder_ / "a.in")));
     EXPECT_EQ(failure_of([&] { run(2); }),
               (Failure{ExitCode::usage, folder_ / "a.gz" + ": several ranks read it" + need}));
 }

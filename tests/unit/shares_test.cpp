@@ -192,13 +192,9 @@ TEST(CaseShares, HaveTheBytesOfTheWhole) {
             std::vector<float> got(whole.expected.size());
             for (const QueryRows& rows : divide(problem, 4))
                 for (const CasePart& part : parts_of(problem, rows)) {
-                    std::vector<float> in(part.problem.input_bytes() / sizeof(float));
+                    const std::vector<float> in =
+                        rows_of(part, problem.operation->inputs, part.problem.input_rows(), whole.qkv);
                     std::vector<float> out(part.problem.output_bytes() / sizeof(float));
-                    part.each_stretch(problem.operation->inputs, 0, part.problem.input_rows(),
-                                      [&](int64_t first, int64_t at, int64_t count) {
-                                          std::copy_n(&whole.qkv[problem.floats_in(at)], problem.floats_in(count),
-                                                      &in[problem.floats_in(first)]);
-                                      });
                     compute_by_reference(*contract, part.problem, in.data(), out.data());
                     part.each_stretch(problem.operation->outputs, 0, part.problem.output_rows(),
                                       [&](int64_t first, int64_t at, int64_t count) {
