@@ -298,6 +298,14 @@ TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
     EXPECT_EQ(plan_by("woven_tiles", {1, int64_t{1} << 31, 64}, kH200).why_not,
               "kernel woven_tiles takes up to 2147482623 rows, this case has 2147483648");
     EXPECT_EQ(chosen({1, int64_t{1} << 31, 64}, kH200), "register_rows");
+    EXPECT_EQ(plan_by("woven_tiles", causal_problem(1, 1, 64), kH200).why_not,
+              "kernel woven_tiles lacks the mask causal");
+    const Problem backward = Problem(1, 1, 64).of_operation(kBackward);
+    EXPECT_EQ(plan_by("plain_rows", backward, kH200).why_not,
+              "kernel plain_rows computes forward, this case asks for backward");
+    EXPECT_EQ(plan_by("plain_gradients", {1, 1, 64}, kH200).why_not,
+              "kernel plain_gradients computes backward, this case asks for forward");
+    EXPECT_EQ(chosen(backward, kH200, kFixed), "");
 }
 
 // With a mask even few rows are drawn from the queue: no other tile kernel takes a mask.
@@ -308,17 +316,6 @@ TEST(ChooseKernel, TakesTheTopKernelUnderAMask) {
         EXPECT_EQ(plan_by("drawn_tiles", causal, kH200).why_not, "");
     }
     EXPECT_EQ(chosen(causal_problem(100, 100, 200), kH200), "register_rows");
-}
-
-TEST(ChooseKernel, SaysNoToWhatAKernelLacks) {
-    EXPECT_EQ(plan_by("woven_tiles", causal_problem(1, 1, 64), kH200).why_not,
-              "kernel woven_tiles lacks the mask causal");
-    const Problem backward = Problem(1, 1, 64).of_operation(kBackward);
-    EXPECT_EQ(plan_by("plain_rows", backward, kH200).why_not,
-              "kernel plain_rows computes forward, this case asks for backward");
-    EXPECT_EQ(plan_by("plain_gradients", {1, 1, 64}, kH200).why_not,
-              "kernel plain_gradients computes backward, this case asks for forward");
-    EXPECT_EQ(chosen(backward, kH200, kFixed), "");
 }
 
 } // namespace

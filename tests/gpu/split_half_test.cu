@@ -35,6 +35,11 @@ protected:
         return attend_poisoned(problem, values, plan_of(kernel_, problem, current_device()).scratch_bytes, launch);
     }
 
+    void expect_within_bound(const Problem& problem, const Distribution& kind = CaseKind::uniform) {
+        const std::vector<float> values = values_of(problem, kind);
+        EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
+    }
+
     // Each batch must be within the bound and have the bytes that it has alone. Rows beyond a length are NaN.
     void expect_lengths(const Problem& problem, const std::vector<int32_t>& lengths) {
         std::vector<float> values = values_of(problem);
@@ -74,9 +79,7 @@ TEST_P(SplitHalf, IsWithinTheBoundOfManyKeys) {
             for (const int64_t heads : {1, 4, 16}) {
                 const int64_t queries = std::array{1, 2, 7}[turn++ % 3];
                 if (keys > 1025 && heads * queries > 16) continue;
-                const Problem problem = with_heads(causal_problem(queries, keys, dim), 1, 2 * heads, 2);
-                const std::vector<float> values = values_of(problem, CaseKind::spread);
-                EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
+                expect_within_bound(with_heads(causal_problem(queries, keys, dim), 1, 2 * heads, 2), CaseKind::spread);
             }
         }
 }
@@ -95,17 +98,11 @@ TEST_P(SplitHalf, TakesBatchesOfAnyLength) {
 }
 
 // More units than the launch has blocks for each part.
-TEST_P(SplitHalf, TakesSeveralPartsABlock) {
-    const Problem problem = with_heads(causal_problem(1, 520, 4), 9000, 1, 1);
-    const std::vector<float> values = values_of(problem);
-    EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
-}
+TEST_P(SplitHalf, TakesSeveralPartsABlock) { expect_within_bound(with_heads(causal_problem(1, 520, 4), 9000, 1, 1)); }
 
 // A prefill is computed some queries at a time: scratch memory does not grow with the number of queries.
 TEST_P(SplitHalf, TakesManyQueries) {
-    const Problem problem = with_heads(causal_problem(300, 700, 64), 2, 4, 2);
-    const std::vector<float> values = values_of(problem);
-    EXPECT_TRUE(HalfRows(problem, GetParam()->element, values).hold(attend(problem, values, {})));
+    expect_within_bound(with_heads(causal_problem(300, 700, 64), 2, 4, 2));
     const auto scratch = [&](int64_t queries) {
         Problem long_one = causal_problem(queries, 9000, 64);
         long_one.element = GetParam()->element; // no conversion

@@ -304,19 +304,13 @@ TEST(CpuSlots, AreTwoUnlessAChunkIsLargeOrAlone) {
     EXPECT_EQ(slots({2, 8, 8}, 2), 1) << "there is no second chunk";
 }
 
-TEST(CpuSlots, AreTwoWhereCasesFollow) {
-    EngineRequest request;
-    request.problem = {2, 8, 8};
-    request.more_follow = true;
-    EXPECT_EQ(make_engine(request)->slots(), 2);
-}
-
 // Slots move, and so must be free, where the case does not fit into them or where their number changes.
 TEST(CpuEngine, KeepsItsMemoryFromCaseToCase) {
     EngineRequest request;
     request.problem = {4, 30, 8};
     request.more_follow = true;
     const std::unique_ptr<Engine> engine = make_engine(request);
+    EXPECT_EQ(engine->slots(), 2) << "cases follow";
     const auto moves = [&](const Problem& problem) {
         int waits = 0;
         engine->begin("b.in", problem, [&] { ++waits; });
