@@ -397,6 +397,8 @@ ifeq ($(CUDA),yes)
 $(call objects,$(wildcard src/gpu/half/*.cu src/gpu/half/*/*.cu)): private EXACT_DEVICE :=
 $(call objects,$(filter-out $(F32_TILES),$(F32_SOURCES)) $(MMA_SOURCES)): private DEVICE_CODE := $(GENCODE_SAME)
 $(call objects,$(F32_TILES)): private DEVICE_CODE := $(GENCODE_TILES)
+# Its second kernel starts early, which takes code of 9.0 itself.
+$(call objects,src/step/gpu/gains.cu): private DEVICE_CODE := $(GENCODE)
 # Host code alone: compiling it for a GPU would produce nothing. GoogleTest's macros contain an else. The host compiler
 # records the included files; nvcc would preprocess each file again for that.
 $(call objects,$(HOST_CU)): private DEVICE_CODE := -x c++ -Xcompiler -Wno-dangling-else

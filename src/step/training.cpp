@@ -176,7 +176,7 @@ public:
         const Configuration& settings = state_.settings;
         const int64_t last = request_.until >= 0 ? std::min(request_.until, settings.steps) : settings.steps;
         say_sizes();
-        if (state_.step >= last) say(request_.checkpoint + ": is at step " + text_of(state_.step) + " already");
+        if (old_ && state_.step >= last) say(request_.checkpoint + ": is at step " + text_of(state_.step) + " already");
         while (state_.step < last) {
             const StepResult result = together_->step(state_.step + 1, [&](int64_t first, int64_t count) {
                 return text_->sequences(settings, state_.step, first, count);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/support/problems.h"
+#include "tests/support/window.h"
 
 namespace hw4::gpu {
 namespace {
@@ -103,10 +104,14 @@ TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
 }
 
 TEST(ChooseKernel, DividesTheKeysOfFewHeads) {
-    for (const Problem& problem : {Problem(8, 256, 64), Problem(8, 128, 128), Problem(1, 4096, 64)})
+    for (const Problem& problem :
+         {Problem(8, 256, 64), Problem(8, 128, 128), Problem(1, 4096, 64), causal_problem(2048, 2048, 64)})
         EXPECT_EQ(chosen(problem, kH200), "split_keys") << problem.batches;
-    for (const Problem& problem : {Problem(8, 512, 64), Problem(8, 1024, 128), Problem(1, 16384, 64),
-                                   Problem(48, 256, 64), Problem(1, 64, 64), Problem(8, 256, 32)})
+    EXPECT_NE(chosen({1, 256, 64}, kRtx3090), "split_keys") << "few warps fit into a block";
+    for (const Problem& problem :
+         {Problem(8, 512, 64), Problem(8, 1024, 128), Problem(1, 16384, 64), Problem(48, 256, 64), Problem(1, 64, 64),
+          Problem(8, 256, 32), with_window(causal_problem(2048, 2048, 64), 512), // tiles compute the window alone
+          Problem(1, 1024, 64).of_keys(131072)})                                 // sums of 700 MB
         EXPECT_NE(chosen(problem, kH200), "split_keys") << problem.batches << ", " << problem.queries;
 }
 
@@ -310,7 +315,7 @@ TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
 
 // With a mask even few rows are drawn from the queue: no other tile kernel takes a mask.
 TEST(ChooseKernel, TakesTheTopKernelUnderAMask) {
-    for (const int64_t batches : {8, 500}) {
+    for (const int64_t batches : {4, 8, 500}) {
         const Problem causal = causal_problem(2048, 2048, 64).of_batches(batches);
         EXPECT_EQ(chosen(causal, kH200), "drawn_tiles");
         EXPECT_EQ(plan_by("drawn_tiles", causal, kH200).why_not, "");

@@ -1,5 +1,5 @@
 // Cross entropy, a block for each row of logits, a warp for each segment. A warp's first segment stays in registers,
-// the second in shared memory; of those beyond the weights wait in the row itself.
+// the second in shared memory. For later segments, the row itself holds the weights.
 #include "src/step/gpu/rows.cuh"
 
 #include <cuda_pipeline_primitives.h>
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
     const int target = targets[blockIdx.x];
     const float target_logit = z[target];
 
-    // A warp's second segment, and those after it, with the row in whose place they wait.
+    // A warp's second segment, of columns from kSecondColumn on, and those after it, with the memory that holds them.
     float* const in_background = reinterpret_cast<float*>(in_shared) - kSecondColumn;
     const int second = warp() + kMostLossWarps;
     const auto each_beyond = [&](const auto& work) {

@@ -1,4 +1,4 @@
-// Operations without sums, a thread for four columns of a row. What has no rows is one.
+// Operations without sums, a thread for four columns of a row. A tensor without rows counts as one row.
 #include "src/step/gpu/rows.cuh"
 
 #include "src/contracts/rope.h"

@@ -4,13 +4,19 @@
 namespace hw4::step {
 namespace {
 
+// work(column) for each four columns of a row, by the threads of a block.
+template <class Work>
+__device__ __forceinline__ void each_four(int64_t width, const Work& work) {
+#pragma unroll 4
+    for (int64_t column = 4 * threadIdx.x; column < width; column += 4 * kThreads) work(column);
+}
+
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     copy_rows(const int32_t* tokens, const float* table, float* x, int64_t width) {
     const float* const from = table + tokens[blockIdx.x] * width;
     float* const to = x + int64_t{blockIdx.x} * width;
-    each_four(width, threadIdx.x, kThreads,
-              [&](int64_t column) { store<kWide>(to, column, width, load<kWide>(from, column, width)); });
+    each_four(width, [&](int64_t column) { store<kWide>(to, column, width, load<kWide>(from, column, width)); });
 }
 
 // A block for each leaf: the places of a token in one sequence.
@@ -18,7 +24,7 @@ template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     sum_places(const EmbeddingLeaves of, const float* dx, float* leaves, int64_t width) {
     const int first = of.begins[blockIdx.x], end = of.begins[blockIdx.x + 1];
-    each_four(width, threadIdx.x, kThreads, [&](int64_t column) {
+    each_four(width, [&](int64_t column) {
         Four total = {}, chain = {};
 #pragma unroll 4
         for (int i = first; i < end; ++i) {
@@ -42,7 +48,7 @@ template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     join_places(const EmbeddingLeaves of, float* leaves, float* d_table, int64_t width) {
     const int32_t* const token = of.tokens + 3 * int64_t{blockIdx.x};
-    each_four(width, threadIdx.x, kThreads, [&](int64_t column) {
+    each_four(width, [&](int64_t column) {
         for (int64_t join = token[2]; join < token[5]; ++join) {
             float* const left = leaves + of.joins[2 * join] * width;
             const Four x = load<kWide>(left, column, width);

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kGainFours = 8;   // of a block: 128 bytes of a row
 constexpr int kGainChains = 32; // of a leaf, at once
-constexpr int kGainTokens = 8;  // whose numbers are on their way at once
-constexpr int kGainBlocks = 2;  // of most threads, on a multiprocessor
+constexpr int kGainTokens = 8;  // loaded at a time
+constexpr int kGainBlocks = 2;  // on a multiprocessor, at the largest block size
 constexpr int kJoinThreads = 1024;
 
 // A block for each leaf of a few columns, a thread for each chain of four of them.

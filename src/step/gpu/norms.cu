@@ -1,5 +1,5 @@
 // RMSNorm and the squares of a gradient. A warp for each segment: column e belongs to lane e / 4 % 32, which is what
-// ROW-SUM asks for (orders.h). A row has at most 8 warps; one of as many segments stays in registers.
+// ROW-SUM asks for (orders.h). A row has at most 8 warps. A row of up to 8 segments stays in registers.
 #include "src/step/gpu/rows.cuh"
 
 #include <algorithm>

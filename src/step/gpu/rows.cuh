@@ -1,4 +1,4 @@
-// What kernels of rows share: a warp or a block for each row, four columns of each thread at a time. Rows whose width
+// What kernels of rows share: a thread takes four columns of a row at a time. Rows whose width
 // is no multiple of 4 are read one float at a time, with zeros beyond their end.
 #pragma once
 
@@ -79,13 +79,6 @@ __device__ __forceinline__ void each_part(int segment, int width, const Work& wo
 template <bool kWide>
 __device__ __forceinline__ void fetch(Part& part, const float* row, int segment, int width, float pad = 0.0f) {
     each_part(segment, width, [&](int i, int column) { part[i] = load<kWide>(row, column, width, pad); });
-}
-
-// work(column) for each four columns of a row, by the threads of a warp or a block.
-template <class Work>
-__device__ __forceinline__ void each_four(int64_t width, int64_t thread, int64_t threads, const Work& work) {
-#pragma unroll 4
-    for (int64_t column = 4 * thread; column < width; column += 4 * threads) work(column);
 }
 
 // ---- Launches

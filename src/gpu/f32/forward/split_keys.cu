@@ -21,11 +21,14 @@ bool pays(const Problem& problem, const Device& device) {
 
 // Few heads with so few query rows that tiles of 64 rows would leave multiprocessors empty. Measured on an H200 at
 // d = 64 and 128: while a block of tiles, alone on its multiprocessor, goes over one segment, a multiprocessor goes
-// over about 4.4 segments of eight rows here; the launches take as long as 4 or 15 of these.
-bool fills_more(const Problem& problem, const Device& device) {
+// over about 4.4 segments of eight rows here; the launches take as long as 4 or 15 of these. With less shared memory
+// fewer warps fit into a block, and with a window tiles compute the window alone.
+bool fills_more(const Problem& problem, const Plan& plan, const Device& device) {
     constexpr double kSegmentsForATile = 4.4;
     constexpr int64_t kTileRows = 64, kUnitRows = 8;
+    constexpr size_t kMostScratch = size_t{64} << 20, kSharedBytes = size_t{200} << 10;
     if (problem.dim <= 32 || problem.dim > 128 || problem.dim % 4 != 0 || problem.window > 0) return false;
+    if (plan.scratch_bytes > kMostScratch || device.shared_bytes < kSharedBytes) return false;
     if (problem.units() * ((problem.queries + kTileRows - 1) / kTileRows) > device.multiprocessors) return false;
     const int64_t rows = problem.heads / problem.kv_heads * problem.queries;
     const int64_t units = problem.batches * problem.kv_heads * ((rows + kUnitRows - 1) / kUnitRows);
@@ -41,7 +44,7 @@ Plan plan_split_keys(const Problem& problem, const Device& device) {
     Plan plan = problem.element == Element::float32 ? split::plan<float>(problem, device)
                 : problem.element == Element::bf16  ? split::plan<__nv_bfloat16>(problem, device)
                                                     : split::plan<__half>(problem, device);
-    plan.pays = problem.by_lengths || pays(problem, device) || fills_more(problem, device);
+    plan.pays = problem.by_lengths || pays(problem, device) || fills_more(problem, plan, device);
     return plan;
 }
 

@@ -1,7 +1,8 @@
-// split_keys: few query rows against many keys, with the keys split among all blocks. The contract's sums do not depend
+// split_keys: few query rows or heads, with the keys split among all blocks. The contract's sums do not depend
 // on where the keys are split: a segment of 64 keys has sums of its own, and the totals add them in order.
 //
-// Idea      Every block has an equal share of all segments (split_work.h). The block folds the segments of a unit that
+// Idea      Every block has an equal share of all segments (split_work.h), or one unit if segments are few. The block
+// folds the segments of a unit that
 //           begins in its share into totals. It stores the sums of each segment of a unit that began earlier;
 //           fold_kernel adds them up afterwards, in order. The time is that of reading K and V once.
 // Who       A warp computes a segment, for all rows of the unit (split_segment.cuh); the block's warps take segments in

@@ -136,7 +136,9 @@ void launch(const Launch& launch, cudaStream_t stream) {
         lay_out<T>(args.scratch, launch.scratch, shares.blocks, kept_segments(shares, of_unit));
         int warps = T::warps(launch.device.shared_bytes);
         const int64_t units = units_of<T>(problem, launch.queries());
-        args.by_units = has_few_segments(of_unit) || (units <= launch.device.multiprocessors && of_unit <= 2 * warps);
+        const int64_t multiprocessors = launch.device.multiprocessors;
+        args.by_units = (has_few_segments(of_unit) && units <= 8 * multiprocessors) ||
+                        (units <= multiprocessors && of_unit <= 2 * warps);
         if (args.by_units) warps = static_cast<int>(std::min<int64_t>(warps, of_unit));
         const auto blocks = static_cast<unsigned>(args.by_units ? units : shares.blocks);
         const auto threads = static_cast<unsigned>(warps * kWarpSize);
