@@ -32,10 +32,6 @@ def _why_not_built(path: str, limit_s: float) -> str:
     if ended.at_limit:
         return f"make took longer than {limit_s:g} s"
     if not ended.ok:
-        return f"make: {_first_error(ended) or ended.failure()}"
+        # The compiler's error line says more than make's own last line.
+        return f"make: {next((line for line in ended.error_lines if 'error:' in line), '') or ended.failure()}"
     return "" if os.access(path, os.X_OK) and os.path.isfile(path) else "make left no program hw4"
-
-
-def _first_error(ended: child.Ended) -> str:
-    """The compiler's error line, which says more than make's own last line."""
-    return next((line for line in ended.error_lines if "error:" in line), "")

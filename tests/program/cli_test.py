@@ -247,7 +247,6 @@ def bad_files():
         "as long as 32 bits say": (header(65536, 65537, 1) + bytes(786432), r"expected 51540393996 bytes .* got 786444"),
         "as long as 64 bits say": (header(2147418113, 429509837, 5) + bytes(12),
                                    r"B = 2147418113, N = 429509837, d = 5 needs 55340232221128654872 bytes, file has 24"),
-        "needs 2^46 bytes": (header(2**31 - 1, 64, 64) + bytes(1000), r"expected 105553116217356 bytes"),
         "gzip bad CRC": (bytes(wrong_crc), r"gzip stream corrupt at byte \d+"),
         "gzip bad data": (bytes(wrong_data), r"gzip stream corrupt at byte \d+"),
         "gzip bad length": (bytes(wrong_length), r"gzip stream corrupt at byte \d+"),
@@ -316,10 +315,6 @@ class CliTest(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assert_one_message(done.stderr, names, wanted)
                 self.assertEqual(self.folder(), before)
-
-    def assert_refuses_input(self, content, wanted, code=BAD_DATA):
-        path = self.file(content)
-        self.assert_refused(code, wanted, path, self.out, names=path)
 
     def assert_computes(self, path, *options, note=None, contract=None, **more):
         """hw4 gives seq's bytes; note: whether the remark on the shape must appear (None: either way)."""
@@ -426,10 +421,11 @@ class BadInputTest(CliTest):
     def test_bad_05_to_15_files(self):
         for name, (content, wanted) in bad_files().items():
             with self.subTest(name):
-                self.assert_refuses_input(content, wanted)
-                done = run("seq", self.dir / "case.in", self.out)
+                path = self.file(content)
+                self.assert_refused(BAD_DATA, wanted, path, self.out, names=path)
+                done = run("seq", path, self.out)
                 self.assertEqual(done.returncode, BAD_DATA)
-                self.assert_one_message(done.stderr, self.dir / "case.in", wanted, program="seq")
+                self.assert_one_message(done.stderr, path, wanted, program="seq")
                 self.assertEqual(sorted(self.folder()), ["case.in"])
 
     def test_bad_10_product_overflows(self):

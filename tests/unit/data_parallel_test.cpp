@@ -142,17 +142,12 @@ TEST(Shards, AreCutAtSegments) {
     EXPECT_EQ(end, 7 * kSegment);
 }
 
-TEST(MicroBatchFor, IsNoLargerThanTheLargestPart) {
+TEST(MicroBatchFor, IsNoLargerThanTheLargestPartAndCutsABatchAlikeOnAllRanks) {
     on_thread_ranks(3, [](Ranks& ranks) {
         const int64_t widest[] = {2, 2, 4}; // of {0, 1}, {2, 3}, {4, 5, 6}
         EXPECT_EQ(micro_batch_for(0, 7, ranks), widest[ranks.rank()]);
         EXPECT_EQ(micro_batch_for(1, 7, ranks), 1);
         EXPECT_EQ(micro_batch_for(0, 1, ranks), 1); // also for a rank without sequences
-    });
-}
-
-TEST(MicroBatchFor, CutsABatchAlikeOnAllRanks) {
-    on_thread_ranks(3, [](Ranks& ranks) {
         EXPECT_EQ(micro_batch_for(0, 7, ranks, true), 2);
         EXPECT_EQ(micro_batch_for(1, 7, ranks, true), 1);
         EXPECT_EQ(micro_batch_for(0, 4, ranks, true), 1); // {0}, {1}, {2, 3}
