@@ -200,17 +200,11 @@ HOT := $(filter-out src/contracts/list.cpp src/cpu/engine.cpp,$(CONTRACTS) $(wil
 COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(CONTRACTS) $(STEP) $(RANKS) src/cpu/engine.cpp \
     $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
-# The files that take longest to compile come first, so that none of them ends last.
 SPLIT_KEYS := $(patsubst %,src/gpu/f32/forward/split_%.cu,bf16 fp16 float)
-LONGEST := $(SPLIT_KEYS) $(patsubst %,src/gpu/%.cu,half/forward/split_half f32/forward/drawn_tiles \
-    f32/forward/drawn_masked_tiles f32/forward/drawn_window_tiles fixed/forward/wgmma_groups f32/forward/woven_tiles \
-    fixed16/forward/wgmma_pairs_masked fixed16/forward/mma_pairs fixed/forward/mma_groups \
-    fixed16/forward/wgmma_pairs fixed/forward/wgmma_shares fixed/forward/wgmma_masked)
-ALL_GPU_SOURCES := $(filter-out $(NO_KERNELS),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu))
-GPU_SOURCES := $(LONGEST) $(filter-out $(LONGEST),$(ALL_GPU_SOURCES))
+GPU_SOURCES := $(filter-out $(NO_KERNELS),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu))
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
-STEP_KERNELS := $(patsubst %,src/step/gpu/%.cu,linear_back linear_weights linear cross_entropy \
-    elements embedding gains norms)
+STEP_ROWS := $(patsubst %,src/step/gpu/%.cu,cross_entropy elements embedding norms)
+STEP_KERNELS := $(patsubst %,src/step/gpu/%.cu,linear_back linear_weights linear) $(STEP_ROWS) src/step/gpu/gains.cu
 STEP_GPU := $(STEP_KERNELS) $(filter-out $(STEP_KERNELS),$(wildcard src/step/gpu/*.cu))
 # The library is the kernels and their tables, without the program around them.
 LIBRARY_HOST := $(CONTRACTS) $(filter-out src/cpu/engine.cpp,$(wildcard src/cpu/*.cpp)) $(CPU_KERNELS) \
@@ -240,12 +234,36 @@ HOST_CU := $(PLANS) $(filter-out $(F32_SOURCES),$(wildcard src/gpu/*.cu src/gpu/
 REFERENCES := $(addprefix $(BUILD)/reference/,context_only plain_copy)
 STYLED = $(shell find hw4.cu seq.cpp include src tests testcases judge profile report -regex '.*\.\(h\|c\|cpp\|cu\|cuh\)')
 
-objects = $(patsubst %,$(BUILD)/%.o,$(1))
+# Small files with kernels are compiled some together, under the name of a source that make writes: most of their time
+# is that of their headers.
+FILES_OF_src/gpu/small.cu := $(patsubst %,src/gpu/%.cu,convert row_passes fixed16/forward/card_powers \
+    f32/backward/first_steps f32/backward/join)
+FILES_OF_src/gpu/f32/rows.cu := $(patsubst %,src/gpu/f32/%.cu,forward/plain_rows forward/row_rungs \
+    backward/plain_gradients backward/shared_gradients)
+FILES_OF_src/gpu/f32/tiles.cu := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven)
+FILES_OF_src/gpu/f32/pairs.cu := $(patsubst %,src/gpu/f32/backward/%.cu,pairs sums)
+FILES_OF_src/gpu/fixed16/wgmma.cu := $(patsubst %,src/gpu/fixed16/forward/%.cu,wgmma_pairs wgmma_pairs_whole)
+FILES_OF_src/gpu/half/mma.cu := $(patsubst %,src/gpu/half/%.cu,forward/mma_half backward/mma_gradients backward/rows)
+FILES_OF_src/gpu/half/wgmma.cu := $(patsubst %,src/gpu/half/%.cu,forward/wgmma_steps forward/wgmma_half \
+    backward/wgmma_gradients)
+FILES_OF_src/step/gpu/linears.cu := $(patsubst %,src/step/gpu/%.cu,linear linear_back linear_weights)
+FILES_OF_src/step/gpu/row_kernels.cu := $(STEP_ROWS)
+FILES_OF_src/bench/gpu/kernels.cu := $(patsubst %,src/bench/gpu/%.cu,accumulate naive)
+TOGETHER := $(patsubst FILES_OF_%,%,$(filter FILES_OF_%,$(.VARIABLES)))
+IN_OTHERS := $(foreach name,$(TOGETHER),$(FILES_OF_$(name)))
+units = $(filter-out $(IN_OTHERS),$(1)) $(foreach name,$(TOGETHER),$(if $(filter $(FILES_OF_$(name)),$(1)),$(name)))
+objects = $(patsubst %,$(BUILD)/%.o,$(call units,$(1)))
 hot_first = $(filter $(call objects,$(HOT)),$(1)) $(filter-out $(call objects,$(HOT)),$(filter %.o,$(1)))
 , := ,
 to_linker = $(addprefix $(if $(filter yes,$(CUDA)),-Xlinker ,-Wl$(,)),$(1))
 ifeq ($(CUDA),yes)
-GPU_OBJECTS := $(call objects,$(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))
+# Those that take longest come first, so that none of them ends last.
+LONGEST := $(patsubst %,src/%.cu,gpu/f32/forward/drawn_tiles gpu/fixed/forward/wgmma_masked \
+    gpu/f32/forward/drawn_masked_tiles gpu/fixed/forward/wgmma_shares gpu/fixed/forward/mma_groups gpu/fixed16/wgmma \
+    gpu/f32/forward/drawn_window_tiles gpu/f32/tiles gpu/fixed16/forward/mma_pairs \
+    gpu/fixed16/forward/wgmma_pairs_masked step/gpu/linears gpu/f32/pairs gpu/half/mma) $(SPLIT_KEYS) \
+    $(patsubst %,src/gpu/%.cu,fixed/forward/wgmma_groups half/wgmma half/forward/split_half)
+GPU_OBJECTS := $(call objects,$(LONGEST) $(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))
 DEVICE_CODE := $(GENCODE)
 COMPILE_CU = $(NVCC) $(HW4_NVCCFLAGS)
 LINK_CU = $(NVCC) $(HW4_NVCCFLAGS) $(GENCODE) $(NVCC_LDFLAGS)
@@ -431,10 +449,18 @@ $(BUILD)/hw4.cu.o: hw4.cu Makefile $(BUILD)/cpp-command
 	$(COMPILE_HOST)
 
 ifeq ($(CUDA),yes)
+define COMPILE_DEVICE
+@mkdir -p $(@D)
+$(call say,NVCC,$<)
+$(Q)$(COMPILE_CU) $(DEVICE_CODE) $(HEADER:%=-Xcompiler -include$(comma)%) $(NOTE_INCLUDES) -c $< -o $@
+endef
 $(BUILD)/%.cu.o: %.cu Makefile $(BUILD)/cu-command
+	$(COMPILE_DEVICE)
+$(TOGETHER:%=$(BUILD)/%): $(BUILD)/%: Makefile
 	@mkdir -p $(@D)
-	$(call say,NVCC,$<)
-	$(Q)$(COMPILE_CU) $(DEVICE_CODE) $(HEADER:%=-Xcompiler -include$(comma)%) $(NOTE_INCLUDES) -c $< -o $@
+	@printf '#include "%s"\n' $(FILES_OF_$*) > $@
+$(TOGETHER:%=$(BUILD)/%.o): %.o: % Makefile $(BUILD)/cu-command
+	$(COMPILE_DEVICE)
 
 $(BUILD)/cu-command: private COMMANDS := $(COMPILE_CU) $(DEVICE_CODE); $(LINK_CU)
 endif

@@ -14,7 +14,7 @@
 namespace hw4::gpu {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kConvertThreads = 256;
 constexpr int kPiece = 8;  // columns
 constexpr int kPieces = 4; // of a thread
 
@@ -128,7 +128,7 @@ __device__ __forceinline__ void convert_block(const ConvertArgs& args, int64_t n
     const auto pieces = static_cast<uint32_t>((all.to_columns + kPiece - 1) / kPiece);
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
-        const uint32_t piece = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
+        const uint32_t piece = threadIdx.x + static_cast<uint32_t>(i) * kConvertThreads;
         const uint32_t row = piece / pieces;
         const int column = static_cast<int>(piece - row * pieces) * kPiece;
         if (row >= rows) return;
@@ -138,7 +138,7 @@ __device__ __forceinline__ void convert_block(const ConvertArgs& args, int64_t n
     }
 }
 
-__global__ void __launch_bounds__(kThreads) convert_kernel(const __grid_constant__ ConvertArgs args) {
+__global__ void __launch_bounds__(kConvertThreads) convert_kernel(const __grid_constant__ ConvertArgs args) {
     for (int64_t block = blockIdx.x; block < args.blocks; block += gridDim.x) convert_block(args, block);
 }
 
@@ -150,7 +150,7 @@ void convert_rows(const RowsOfHeads* list, int count, cudaStream_t stream) {
     for (int i = 0; i < count; ++i) {
         const RowsOfHeads& all = list[i];
         const int64_t pieces = (all.to_columns + kPiece - 1) / kPiece;
-        const int64_t rows_of_block = std::max<int64_t>(1, kThreads * kPieces / pieces);
+        const int64_t rows_of_block = std::max<int64_t>(1, kConvertThreads * kPieces / pieces);
         const int64_t blocks_of_head = (all.rows + rows_of_block - 1) / rows_of_block;
         args.parts[i] = {all, static_cast<uint32_t>(rows_of_block), static_cast<uint32_t>(blocks_of_head),
                          all.from.is_aligned(16), all.to.is_aligned(16)};
@@ -159,7 +159,7 @@ void convert_rows(const RowsOfHeads* list, int count, cudaStream_t stream) {
     if (blocks == 0) return;
     args.blocks = blocks;
     constexpr int64_t kMostBlocks = int64_t{1} << 30;
-    convert_kernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kThreads, 0, stream>>>(args);
+    convert_kernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kConvertThreads, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("convert_kernel");
 }
 

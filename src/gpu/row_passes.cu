@@ -8,22 +8,22 @@
 #include <algorithm>
 
 #include "src/contracts/logsumexp.h"
+#include "src/gpu/common/warp.cuh"
 #include "src/gpu/device/check.h"
 
 namespace hw4::gpu {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarpSize = 32;
-constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kPassThreads = 256;
+constexpr int kPassWarps = kPassThreads / kWarpSize;
 constexpr int kLanes = 8; // of a row
-constexpr int kGroups = kThreads / kLanes;
+constexpr int kGroups = kPassThreads / kLanes;
 constexpr int64_t kMostBlocks = int64_t{1} << 30;
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPassThreads)
     logsumexp_kernel(const RowStatistics* rows, int64_t count, Scale scale, double one, float* to) {
-    const int64_t step = int64_t{gridDim.x} * kThreads;
-    for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step)
+    const int64_t step = int64_t{gridDim.x} * kPassThreads;
+    for (int64_t i = int64_t{blockIdx.x} * kPassThreads + threadIdx.x; i < count; i += step)
         to[i] = logsumexp(rows[i], scale, one);
 }
 
@@ -71,7 +71,7 @@ __device__ RowExtremes extremes_of_group(const ExtremesArgs& args, int64_t unit,
     return found;
 }
 
-__global__ void __launch_bounds__(kThreads) extremes_kernel(const __grid_constant__ ExtremesArgs args) {
+__global__ void __launch_bounds__(kPassThreads) extremes_kernel(const __grid_constant__ ExtremesArgs args) {
     __shared__ RowExtremes groups[kGroups];
     for (int64_t block = blockIdx.x; block < args.blocks; block += gridDim.x) {
         const int64_t unit = block / args.blocks_of_head;
@@ -94,9 +94,9 @@ __global__ void __launch_bounds__(kThreads) extremes_kernel(const __grid_constan
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) append_kernel(const __grid_constant__ Append all) {
-    const int64_t step = int64_t{gridDim.x} * kWarps;
-    for (int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize; row < all.rows(); row += step)
+__global__ void __launch_bounds__(kPassThreads) append_kernel(const __grid_constant__ Append all) {
+    const int64_t step = int64_t{gridDim.x} * kPassWarps;
+    for (int64_t row = int64_t{blockIdx.x} * kPassWarps + threadIdx.x / kWarpSize; row < all.rows(); row += step)
         append_row<T>(all, row, threadIdx.x % kWarpSize, kWarpSize);
 }
 
@@ -106,7 +106,8 @@ unsigned grid_of(int64_t blocks) { return static_cast<unsigned>(std::min(blocks,
 
 void logsumexps(const RowStatistics* rows, int64_t count, Scale scale, double one, float* to, cudaStream_t stream) {
     if (count == 0) return;
-    logsumexp_kernel<<<grid_of((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(rows, count, scale, one, to);
+    logsumexp_kernel<<<grid_of((count + kPassThreads - 1) / kPassThreads), kPassThreads, 0, stream>>>(rows, count,
+                                                                                                      scale, one, to);
     HW4_CUDA_LAUNCHED("logsumexp_kernel");
 }
 
@@ -115,14 +116,14 @@ void find_extremes(const Tensor& tensor, const PageTable& pages, int64_t batches
     const int64_t of_head = extremes_of_head(rows);
     const int64_t blocks = batches * heads * of_head;
     if (blocks == 0) return;
-    extremes_kernel<<<grid_of(blocks), kThreads, 0, stream>>>(
+    extremes_kernel<<<grid_of(blocks), kPassThreads, 0, stream>>>(
         {tensor, pages, heads, rows, columns, of_head, blocks, to});
     HW4_CUDA_LAUNCHED("extremes_kernel");
 }
 
 void append_rows(const Append& all, cudaStream_t stream) {
     const auto kernel = all.parts[0].from.element == Element::float32 ? append_kernel<float> : append_kernel<uint16_t>;
-    kernel<<<grid_of((all.rows() + kWarps - 1) / kWarps), kThreads, 0, stream>>>(all);
+    kernel<<<grid_of((all.rows() + kPassWarps - 1) / kPassWarps), kPassThreads, 0, stream>>>(all);
     HW4_CUDA_LAUNCHED("append_kernel");
 }
 

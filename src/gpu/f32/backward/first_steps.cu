@@ -9,8 +9,8 @@
 namespace hw4::gpu {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kRowsOfBlock = kWarps * kWarpSize;
+constexpr int kFactWarps = 4;
+constexpr int kRowsOfBlock = kFactWarps * kWarpSize;
 constexpr size_t kPartAlignment = 256;
 
 size_t aligned(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
@@ -72,7 +72,7 @@ struct FactArgs {
 // A warp takes 32 rows of a unit, and each lane computes the chain of one row, 32 columns at a time. The columns go
 // through shared memory, so that adjacent lanes read adjacent columns.
 __global__ __launch_bounds__(kRowsOfBlock) void row_facts(const __grid_constant__ FactArgs args) {
-    __shared__ float tiles[kWarps][2][kWarpSize][kWarpSize + 1];
+    __shared__ float tiles[kFactWarps][2][kWarpSize][kWarpSize + 1];
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
     const auto unit = static_cast<uint32_t>(blockIdx.x / args.row_blocks);

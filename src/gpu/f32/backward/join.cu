@@ -8,7 +8,7 @@
 namespace hw4::gpu {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kJoinThreads = 256;
 constexpr int kGroupStages = kGroupRows / kStageRows;
 
 // A number of dQ: the sum of its groups of keys, the last first. Groups that no row of the block sees do not exist.
@@ -63,16 +63,16 @@ __device__ void join_key(const RoundArgs& args, const RunningTotals& totals, con
         out = sum;
 }
 
-__global__ __launch_bounds__(kThreads) void join_kernel(const __grid_constant__ RoundArgs args,
-                                                        const __grid_constant__ RunningTotals totals) {
+__global__ __launch_bounds__(kJoinThreads) void join_kernel(const __grid_constant__ RoundArgs args,
+                                                            const __grid_constant__ RunningTotals totals) {
     const ForwardArgs& forward = args.all.forward;
     const uint32_t first_head = forward.kv_unit(args.first_unit);
     const uint32_t heads = forward.kv_unit(args.first_unit + args.units - 1) - first_head + 1;
     const int64_t of_queries = args.all.gives_dq() ? int64_t{args.units} * args.rows : 0;
     const int64_t of_keys = args.all.gives_dk_dv() ? int64_t{heads} * args.keys() : 0;
     const int64_t numbers = (of_queries + 2 * of_keys) * forward.dim;
-    const int64_t step = int64_t{gridDim.x} * kThreads;
-    for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < numbers; index += step) {
+    const int64_t step = int64_t{gridDim.x} * kJoinThreads;
+    for (int64_t index = int64_t{blockIdx.x} * kJoinThreads + threadIdx.x; index < numbers; index += step) {
         const auto column = static_cast<int>(index % forward.dim);
         int64_t row = index / forward.dim;
         if (row < of_queries) {
@@ -94,8 +94,8 @@ __global__ __launch_bounds__(kThreads) void join_kernel(const __grid_constant__ 
 void join_sums(const RoundArgs& args, const RunningTotals& totals, cudaStream_t stream) {
     constexpr int64_t kMostBlocks = 4096;
     const int64_t rows = int64_t{args.units} * (args.rows + 2 * args.all.forward.keys);
-    const int64_t blocks = (rows * args.all.forward.dim + kThreads - 1) / kThreads;
-    join_kernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kThreads, 0, stream>>>(args, totals);
+    const int64_t blocks = (rows * args.all.forward.dim + kJoinThreads - 1) / kJoinThreads;
+    join_kernel<<<static_cast<unsigned>(std::min(blocks, kMostBlocks)), kJoinThreads, 0, stream>>>(args, totals);
     HW4_CUDA_LAUNCHED("join_sums");
 }
 

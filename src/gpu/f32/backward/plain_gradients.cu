@@ -13,8 +13,8 @@
 namespace hw4::gpu {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kMaxChunks = 8; // columns in chunks of 32: d <= 256
+constexpr int kGradientWarps = 4;
+constexpr int kGradientChunks = 8; // columns in chunks of 32: d <= 256
 
 // Adds the other rows [first, end) of a tile, each with its lane's factor: all lanes of a warp call it.
 template <class Sums>
@@ -28,7 +28,7 @@ __device__ __forceinline__ void add_tile(Sums& sums, const Factors& factors, con
             const float factor = __shfl_sync(kAllLanes, factors.of[sum], static_cast<int>(other - tile));
             const float* const row = others.of(sum, other) + lane;
 #pragma unroll
-            for (int chunk = 0; chunk < kMaxChunks; ++chunk)
+            for (int chunk = 0; chunk < kGradientChunks; ++chunk)
                 if (chunk * kChunkColumns + lane < dim)
                     sums.chain[sum][chunk] = fused(factor, row[chunk * kChunkColumns], sums.chain[sum][chunk]);
         }
@@ -41,7 +41,7 @@ __device__ void sum_row(const GradientArgs& args, uint32_t unit, int64_t row) {
     const int dim = args.forward.dim;
     const TwoOperands own = Own::own(args, unit);
     const OtherRows seen = Own::range(args, row, row + 1);
-    LaneSums<Own::kSums, kMaxChunks> sums;
+    LaneSums<Own::kSums, kGradientChunks> sums;
     for (uint32_t head = 0; head < Own::heads(args); ++head) {
         const uint32_t other_unit = Own::other_unit(args, unit, head);
         const TwoOperands others = Own::others(args, other_unit);
@@ -63,16 +63,17 @@ __device__ void sum_row(const GradientArgs& args, uint32_t unit, int64_t row) {
 }
 
 template <class Own>
-__global__ __launch_bounds__(kWarps* kWarpSize) void plain_gradients(const __grid_constant__ GradientArgs args) {
-    const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarpSize;
+__global__
+__launch_bounds__(kGradientWarps* kWarpSize) void plain_gradients(const __grid_constant__ GradientArgs args) {
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * kGradientWarps + threadIdx.x / kWarpSize;
     const int64_t rows = Own::rows(args);
     if (row < Own::units(args) * rows) sum_row<Own>(args, static_cast<uint32_t>(row / rows), row % rows);
 }
 
 template <class Own>
-void launch_for(const GradientArgs& args, cudaStream_t stream) {
-    const int64_t blocks = (Own::units(args) * Own::rows(args) + kWarps - 1) / kWarps;
-    plain_gradients<Own><<<static_cast<unsigned>(blocks), kWarps * kWarpSize, 0, stream>>>(args);
+void launch_plain(const GradientArgs& args, cudaStream_t stream) {
+    const int64_t blocks = (Own::units(args) * Own::rows(args) + kGradientWarps - 1) / kGradientWarps;
+    plain_gradients<Own><<<static_cast<unsigned>(blocks), kGradientWarps * kWarpSize, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("plain_gradients");
 }
 
@@ -87,8 +88,8 @@ Plan plan_plain_gradients(const Problem& problem, const Device& device) {
 
 void launch_plain_gradients(const Launch& launch, cudaStream_t stream) {
     const GradientArgs args = gradient_args(launch, take_first_steps(launch, stream));
-    if (args.gives_dq()) launch_for<ForQueries>(args, stream);
-    if (args.gives_dk_dv()) launch_for<ForKeys>(args, stream);
+    if (args.gives_dq()) launch_plain<ForQueries>(args, stream);
+    if (args.gives_dk_dv()) launch_plain<ForKeys>(args, stream);
 }
 
 } // namespace hw4::gpu

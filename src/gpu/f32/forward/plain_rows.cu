@@ -11,8 +11,8 @@
 namespace hw4::gpu {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kMaxChunks = 8; // columns of the output in chunks of 32: d <= 256
+constexpr int kRowWarps = 4;
+constexpr int kRowChunks = 8; // columns of the output in chunks of 32: d <= 256
 
 // For the scores lane = key of the tile, for the output lane = column of each chunk. All lanes of a warp call it.
 __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) {
@@ -22,8 +22,8 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
     Reference reference = empty_reference();
     Reference total_reference = empty_reference();
     float lane_sum = 0.0f; // lane g of the contract's eight, in lanes g, g + 8, ...
-    float o[kMaxChunks] = {};
-    float total[kMaxChunks] = {};
+    float o[kRowChunks] = {};
+    float total[kRowChunks] = {};
 
     const int64_t seen = args.sight.of(row);
     const int64_t from = args.sight.from(row); // the first key that the row sees
@@ -47,7 +47,7 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
             const float alpha = rescale_factor(reference, raised, args.scale);
             lane_sum *= alpha;
 #pragma unroll
-            for (int chunk = 0; chunk < kMaxChunks; ++chunk) o[chunk] *= alpha;
+            for (int chunk = 0; chunk < kRowChunks; ++chunk) o[chunk] *= alpha;
             reference = raised;
         }
         const float p = sees ? reference.weight(s, args.scale) : 0.0f;
@@ -58,7 +58,7 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
         for (int j = 0; j < keys; ++j) {
             const float p_j = __shfl_sync(kAllLanes, p, j);
 #pragma unroll
-            for (int chunk = 0; chunk < kMaxChunks; ++chunk)
+            for (int chunk = 0; chunk < kRowChunks; ++chunk)
                 if (chunk * kWarpSize + lane < args.dim) o[chunk] = fused(p_j, v[chunk * kWarpSize], o[chunk]);
             v += args.v.row;
         }
@@ -66,7 +66,7 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
         if (next_key % kSegmentKeys == 0 || next_key >= seen) {
             const float alpha = rescale_factor(total_reference, reference, args.scale);
 #pragma unroll
-            for (int chunk = 0; chunk < kMaxChunks; ++chunk) {
+            for (int chunk = 0; chunk < kRowChunks; ++chunk) {
                 total[chunk] = fused(total[chunk], alpha, o[chunk]);
                 o[chunk] = 0.0f;
             }
@@ -78,13 +78,13 @@ __device__ void attend_row(const ForwardArgs& args, uint32_t unit, int64_t row) 
     if (lane == 0) args.store_statistics(unit, row, {reference.M, reference.origin, l});
     float* out = m.out + static_cast<size_t>(row) * args.out.row;
 #pragma unroll
-    for (int chunk = 0; chunk < kMaxChunks; ++chunk)
+    for (int chunk = 0; chunk < kRowChunks; ++chunk)
         if (chunk * kWarpSize + lane < args.dim)
             out[chunk * kWarpSize + lane] = seen > 0 ? result(total[chunk], 1.0f / l) : 0.0f;
 }
 
-__global__ __launch_bounds__(kWarps* kWarpSize) void plain_rows(const __grid_constant__ ForwardArgs args) {
-    const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarpSize;
+__global__ __launch_bounds__(kRowWarps* kWarpSize) void plain_rows(const __grid_constant__ ForwardArgs args) {
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowWarps + threadIdx.x / kWarpSize;
     if (row < args.units * args.queries)
         attend_row(args, static_cast<uint32_t>(row / args.queries), row % args.queries);
 }
@@ -99,8 +99,8 @@ Plan plan_rows(const Problem&, const Device&) {
 
 void launch_plain_rows(const Launch& launch, cudaStream_t stream) {
     const ForwardArgs args = forward_args(launch);
-    const int64_t blocks = (args.units * args.queries + kWarps - 1) / kWarps;
-    plain_rows<<<static_cast<unsigned>(blocks), kWarps * kWarpSize, 0, stream>>>(args);
+    const int64_t blocks = (args.units * args.queries + kRowWarps - 1) / kRowWarps;
+    plain_rows<<<static_cast<unsigned>(blocks), kRowWarps * kWarpSize, 0, stream>>>(args);
     HW4_CUDA_LAUNCHED("plain_rows");
 }
 

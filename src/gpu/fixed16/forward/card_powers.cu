@@ -17,10 +17,10 @@ constexpr int kFirstExponent = -256 * fixed16::kTableSize;
 constexpr int kEndExponent = 16 * fixed16::kTableSize;
 constexpr int kFirstLead = static_cast<int>(fixed16::kLeastLead - 1) * fixed16::kTableSize;
 constexpr int kEndLead = static_cast<int>(fixed16::kReferenceSlack) * fixed16::kTableSize + 1;
-constexpr int kThreads = 256;
+constexpr int kCompareThreads = 256;
 
 __global__ void compare_powers(unsigned* different) {
-    const int n = kFirstExponent + static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+    const int n = kFirstExponent + static_cast<int>(blockIdx.x * kCompareThreads + threadIdx.x);
     const float x = static_cast<float>(n) / fixed16::kTableSize;
     const bool weights = n < kEndExponent && PowersByInstruction::weight_word(x, 0) != PowersByTable::weight_word(x, 0);
     const bool leads = n >= kFirstLead && n < kEndLead &&
@@ -33,7 +33,8 @@ bool compare() {
     const Scratch different = make_scratch(sizeof(unsigned));
     HW4_CUDA(cudaMemset(different.get(), 0, sizeof(unsigned)));
     constexpr int kAll = (kEndExponent > kEndLead ? kEndExponent : kEndLead) - kFirstExponent;
-    compare_powers<<<(kAll + kThreads - 1) / kThreads, kThreads>>>(static_cast<unsigned*>(different.get()));
+    compare_powers<<<(kAll + kCompareThreads - 1) / kCompareThreads, kCompareThreads>>>(
+        static_cast<unsigned*>(different.get()));
     HW4_CUDA_LAUNCHED("compare_powers");
     unsigned count = 0;
     HW4_CUDA(cudaMemcpy(&count, different.get(), sizeof(unsigned), cudaMemcpyDeviceToHost));
