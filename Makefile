@@ -236,8 +236,8 @@ STYLED = $(shell find hw4.cu seq.cpp include src tests testcases judge profile r
 
 # Small files with kernels are compiled some together, under the name of a source that make writes: most of their time
 # is that of their headers.
-FILES_OF_src/gpu/small.cu := $(patsubst %,src/gpu/%.cu,convert row_passes fixed16/forward/card_powers \
-    f32/backward/first_steps f32/backward/join)
+FILES_OF_src/gpu/small.cu := $(patsubst %,src/gpu/%.cu,convert row_passes f32/backward/first_steps \
+    f32/backward/join fixed16/forward/card_powers)
 FILES_OF_src/gpu/f32/rows.cu := $(patsubst %,src/gpu/f32/%.cu,forward/plain_rows forward/row_rungs \
     backward/plain_gradients backward/shared_gradients)
 FILES_OF_src/gpu/f32/tiles.cu := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven)
@@ -249,7 +249,7 @@ FILES_OF_src/gpu/half/wgmma.cu := $(patsubst %,src/gpu/half/%.cu,forward/wgmma_s
 FILES_OF_src/step/gpu/linears.cu := $(patsubst %,src/step/gpu/%.cu,linear linear_back linear_weights)
 FILES_OF_src/step/gpu/row_kernels.cu := $(STEP_ROWS)
 FILES_OF_src/bench/gpu/kernels.cu := $(patsubst %,src/bench/gpu/%.cu,accumulate naive)
-TOGETHER := $(patsubst FILES_OF_%,%,$(filter FILES_OF_%,$(.VARIABLES)))
+TOGETHER := $(sort $(patsubst FILES_OF_%,%,$(filter FILES_OF_%,$(.VARIABLES))))
 IN_OTHERS := $(foreach name,$(TOGETHER),$(FILES_OF_$(name)))
 units = $(filter-out $(IN_OTHERS),$(1)) $(foreach name,$(TOGETHER),$(if $(filter $(FILES_OF_$(name)),$(1)),$(name)))
 objects = $(patsubst %,$(BUILD)/%.o,$(call units,$(1)))

@@ -62,7 +62,7 @@ _KERNEL = re.compile(r'\{\s*(?:\.name = )?"(\w+)",\s*(?:\.idea = )?((?:"[^"]*"\s
 def ideas() -> dict[str, str]:
     """Each GPU kernel's new idea, from the table of kernels. Not from hw4 --list-kernels: `make report` also runs
     without nvcc, where the built hw4 has no GPU kernels."""
-    found = {name: "".join(re.findall('"([^"]*)"', idea)) for path in (ROOT / "src/gpu").glob("*/kernels.cu")
+    found = {name: "".join(re.findall('"([^"]*)"', idea)) for path in sorted((ROOT / "src/gpu").glob("*/kernels.cu"))
              for name, idea in _KERNEL.findall(_text(path))}
     if not found:
         raise Failed("src/gpu/*/kernels.cu: no table of kernels found")

@@ -75,8 +75,8 @@ TEST(CaseHeader, RefusesWhatIsNotKnown) {
         EXPECT_EQ(refusal(with(2, value)), bad("mask" + found + "(none) or 1 (causal) (offset 8)"));
         EXPECT_EQ(refusal(with(3, value)), bad("element" + found + "(float32), 1 (bf16) or 2 (fp16) (offset 12)"));
     }
-    EXPECT_EQ(refusal(with(1, 2)).code, ExitCode::bad_data);
-    EXPECT_EQ(refusal(with(2, 2)).code, ExitCode::bad_data);
+    EXPECT_EQ(refusal(with(1, 2)), bad("operation = 2, need 0 (forward) or 1 (backward) (offset 4)"));
+    EXPECT_EQ(refusal(with(2, 2)), bad("mask = 2, need 0 (none) or 1 (causal) (offset 8)"));
 }
 
 TEST(CaseHeader, RefusesFieldsThatDoNotAgree) {
