@@ -95,11 +95,6 @@ class Settings:
     def hw4(self) -> str:
         return self.judged.path
 
-    def lacks(self, case: Case) -> bool:
-        """The contract does not compute the case, or the case has lengths and no bound of it is measured yet."""
-        needs_bound = bool(case.lengths) and self.contract.is_by_bound and self.tolerance is None
-        return self.contract.lacks(case) or (needs_bound and self.bounds.of(case, self.contract.name) is None)
-
     def hw4_command(self, case_input: str, output: str) -> list[str]:
         options = [] if self.is_from_elsewhere else [*self._contract_options, *self.hw4_options]
         return [*self.launcher, self.hw4, *options, case_input, output]

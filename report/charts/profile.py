@@ -79,7 +79,7 @@ def parts(launch):
     stalls = {reason: value or 0.0 for reason, value in launch["stalls"].items() if reason != "selected"}
     if not sum(stalls.values()):
         raise Failed(f"profile_ladder.json: {launch['kernel']} on {launch['case']}: stalls: none above 0")
-    others = sum(value for reason, value in stalls.items() if reason not in REASONS)
+    others = math.fsum(value for reason, value in stalls.items() if reason not in REASONS)
     return [*(stalls.get(reason, 0.0) for reason in REASONS), others]
 
 

@@ -388,16 +388,6 @@ class Bounds(Workplace):
         self.assertRegex(said, wanted)
         self.assertRegex(said, r"\nAC +a2 +bf16 ")
 
-    def test_a_case_with_lengths_is_left_out_until_it_has_a_bound(self):
-        made = self.path("v.in")
-        subprocess.run([GENERATE, "--shape", "2,3,4", "--seed", "7", "--lengths", "3,1", made], check=True)
-        self.write_table(row("v", crc_of(read(made)), shape=(2, 3, 4)) + "\t1\t3\tnone\tforward\tfloat32\t0\t0\t-\t3,1",
-                         header=LONG_HEADER + "\telement\twindow\tscale\td_v\tlengths")
-        self.write_bounds(bound_row("a1"))
-        self.assertIn("bf16 computes none of these cases, or bounds.tsv has no row of them\n", self.judge(code=2))
-        self.write_bounds(bound_row("v"))
-        self.assertRegex(self.judge(code=0), r"\AAC +v +bf16 .* bound 0.05: largest absolute difference: ")
-
     def test_numbers_that_the_type_lacks_have_to_be_refused(self):
         self.write_table(row("wide", "-", shape=(1, 3, 4), kind="stray:1e6"))
         self.write_expected()

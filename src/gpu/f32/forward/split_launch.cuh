@@ -145,7 +145,9 @@ void launch(const Launch& launch, cudaStream_t stream) {
         const size_t bytes = T::bytes(warps);
         const auto segments = segments_kernel<T>;
         const auto fold = fold_kernel<E, T::kDim, T::kRows>;
-        HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+        // The most of any launch: the attribute is the process's, and another thread may be about to launch more warps.
+        const auto most_bytes = static_cast<int>(T::bytes(T::warps(launch.device.shared_bytes)));
+        HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
         HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));
         const bool hands_over = shares.are_larger_than(of_unit);
         if (!args.by_units && (by_lengths || hands_over))
