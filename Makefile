@@ -764,12 +764,10 @@ $(PAGES:%=$(BUILD)/man/%.1): $(BUILD)/man/%.1: src/install/man_page src/base/ver
 	$(Q)$(SAY_HELP_$*) | src/install/man_page $* "$(VERSION)" > $@
 STATIC_LIBS := $(if $(filter yes,$(CUDA)),-L$(patsubst %/bin/nvcc,%/lib64,$(NVCC)) -lcudart_static -lrt )-lstdc++ -lpthread -ldl -lm
 # Generated from the header.
-$(BUILD)/man/hw4.3: include/hw4.h src/base/version.h
+$(BUILD)/man/hw4.3: include/hw4.h src/install/man_page src/base/version.h
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
-	$(Q)(printf '.TH HW4 3 "" "hw4 %s"\n.SH NAME\nhw4 \\- attention whose bytes are defined\n' "$(VERSION)"; \
-	    printf '.SH SYNOPSIS\n.B #include <hw4.h>\n.PP\ncc program.c \\-lhw4\n.SH DESCRIPTION\n.nf\n'; \
-	    sed 's/\\/\\e/g; s/-/\\-/g; s/^\./\\\&./' $<; echo .fi) > $@
+	$(Q)src/install/man_page hw4.3 "$(VERSION)" < $< > $@
 $(BUILD)/hw4.pc: src/base/version.h force
 	@mkdir -p $(@D)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'Name: hw4' 'Description: attention whose bytes are defined' \
