@@ -48,7 +48,7 @@ void on_threads(int threads, const Work& work) {
     for (std::thread& thread : others) thread.join();
 }
 
-// Calls work(first, count), which must not throw, for each piece of the things, on all or so many processors.
+// Calls work(first, count), which must not throw, for each piece of the things, on at most `most_threads` threads.
 template <class Work>
 void in_pieces(size_t things, size_t piece, const Work& work, int most_threads = available_processors()) {
     const size_t pieces = (things + piece - 1) / piece;

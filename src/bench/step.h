@@ -49,9 +49,9 @@ struct StepRow {
     std::vector<double> of_phase[std::size(kStepPhases)];
     MeasuredMachine::Seconds operations; // on the first rank, in one step
     std::vector<MeasuredOperation> compared;
-    double peak_flops = 0; // of the contract, all cards, per second; 0: unknown
+    double peak_flops = 0; // of all GPUs under the contract, per second; 0: unknown
     int64_t steps = 0;
-    std::string parameters_crc32; // after so many steps
+    std::string parameters_crc32; // after that many steps
     double against_one_rank = 0;  // tokens/s over those of one rank; 0: unknown
     // Bytes on the first rank: by purpose, and the peaks up to certain moments.
     size_t parameter_bytes = 0;

@@ -9,10 +9,10 @@
 namespace hw4::bench {
 namespace {
 
-// Sums in host memory: data on a card is copied there and back, unless the way takes the card's memory.
+// Sums in host memory. Data on a GPU is copied there and back, unless the way takes GPU memory.
 class HostSummation : public Summation {
 public:
-    // `sum_in_place`: the sums of a rank's parts, which are so many numbers apart, replace the first part.
+    // `sum_in_place`: the sums of a rank's parts, `count` numbers each, replace the first part.
     using SumInPlace = std::function<void(float* values, size_t count)>;
 
     HostSummation(bool on_card, bool takes_device_memory, std::vector<SumNode> parts, SumInPlace sum_in_place)

@@ -14,8 +14,8 @@ namespace {
 constexpr double kMostSeconds = 1e6;
 constexpr size_t kMostNumbers = 1000;
 
-// "4k", or "1k..16k*2": numbers up to the last, each so many times the one before, twice where it is not said. False
-// where it is neither, or the numbers are more than kMostNumbers.
+// Appends "4k", or "1k..16k*2": numbers up to the last, each the factor (default 2) times the one before. False if the
+// word is neither, or has more than kMostNumbers numbers.
 bool append_numbers(std::vector<int64_t>& numbers, const std::string& word, int64_t least, int64_t most) {
     const size_t dots = std::min(word.find(".."), word.size());
     const size_t sign = std::min(word.find('*', dots), word.size());

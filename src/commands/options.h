@@ -17,7 +17,7 @@ struct Options : CaseOptions {
     Device device = Device::automatic;
     EngineOptions engine;
     std::string kernel_file; // file name; empty: none
-    std::optional<int> gpus; // so many cards, each with a share; 0: all; none: one, as ever
+    std::optional<int> gpus; // divide a case over this many GPUs; 0: all; not set: one GPU
     bool time = false;
     bool sync = false;
     bool gather = false; // with several ranks only the first writes

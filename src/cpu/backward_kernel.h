@@ -61,7 +61,7 @@ struct GradientKeys {
     int64_t rows = 0;
     int64_t first_key = 0;    // a multiple of a panel
     int64_t keys = 0;         // <= kGradientKeys
-    int64_t first_column = 0; // a multiple of kGradientColumns; the block has so many columns, or the rest
+    int64_t first_column = 0; // a multiple of kGradientColumns; the block has at most as many columns
     int64_t dim = 0;
     float gradient_scale = 0;
     VisibleKeys sight{};

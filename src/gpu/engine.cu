@@ -372,7 +372,7 @@ private:
         int computed = 0;               // slices with times not yet added
     };
 
-    // Called by other threads; a thread uses GPU 0 unless told otherwise.
+    // Other threads call it: a new thread uses GPU 0.
     void use_card() const {
         if (card_ != 0) HW4_CUDA(cudaSetDevice(card_));
     }

@@ -19,7 +19,7 @@ struct Attention {
     int64_t floats() const { return problem.units() * problem.queries * problem.dim; } // of a tensor
 };
 
-// Tensor `index` of so many side by side in `rows`.
+// Tensor `index` of the `tensors` tensors that lie side by side in `rows`.
 inline Tensor heads_of(const Problem& problem, const float* rows, int64_t index, int64_t tensors) {
     const int64_t width = problem.heads * problem.dim;
     auto* const first = const_cast<float*>(rows) + index * width; // NOLINT: inputs are not written

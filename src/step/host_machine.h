@@ -156,12 +156,12 @@ public:
     }
 
 protected:
-    static constexpr int64_t kPieceFloats = 1 << 14; // that a thread takes at a time
-    // Rows of so many floats, at least one.
+    static constexpr int64_t kPieceFloats = 1 << 14; // a thread takes as many at a time
+    // The rows of `width` floats in a piece, at least one.
     static int64_t piece_of(int64_t width) { return std::max<int64_t>(kPieceFloats / width, 1); }
 
-    // Contract f32, operands as in a file. Forward, whose `forward_out` is null, writes the statistics; backward gets
-    // forward's and its O, and need not use them. The inputs are copies, which it may change.
+    // Computes attention under f32, on operands as in a file. Forward has a null `forward_out` and writes the
+    // statistics; backward gets forward's O and statistics, and need not use them. It may change `in`.
     virtual void compute(const Problem& problem, float* in, const float* forward_out, RowStatistics* statistics,
                          float* out) = 0;
 

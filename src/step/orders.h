@@ -68,8 +68,8 @@ auto tree_sum(int64_t count, const Leaf& leaf) -> decltype(leaf(count)) {
     return tree_node(0, size, count, leaf);
 }
 
-// The same tree for leaves that come one after the other: after leaf `index` the newest two subtrees are joined so many
-// times. After the last leaf the newest two are joined until one is left.
+// For the same tree when leaves come one after the other: how often the newest two subtrees are joined after leaf
+// `index`. After the last leaf the newest two are joined until one is left.
 HW4_INLINE int joins_after(int64_t index) {
     int joins = 0;
     for (; (index & 1) != 0; index >>= 1) ++joins;

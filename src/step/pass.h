@@ -52,11 +52,11 @@ private:
     Machine& machine_;
     const Model model_;
     const Parameters& all_;
-    const float share_; // of the global batch that a token is
+    const float share_; // 1 / (tokens of the global batch)
     std::vector<Layer> layers_;
     Owned<float> rope_, last_, last_input_, last_factors_, logits_; // the last norm's and the head's
     Owned<float> backward_;
-    float *dx_, *narrow_, *wide_, *hidden_; // gradients on their way, in that memory
+    float *dx_, *narrow_, *wide_, *hidden_; // gradients, in that memory
     // For the current micro-batch:
     const Tokens* tokens_ = nullptr;
     const float* parameters_ = nullptr;

@@ -7,11 +7,11 @@
 namespace hw4::step {
 namespace {
 
-constexpr int64_t kBlockRows = 128;     // that a thread takes with a panel of columns: with 1024 terms half a MiB
-constexpr int64_t kTasksOfThread = 4;   // at least, where there are so many rows: so that all end together
+constexpr int64_t kBlockRows = 128;     // per task, with a panel of columns: half a MiB for 1024 terms
+constexpr int64_t kTasksOfThread = 4;   // at least, if there are enough rows: then threads end together
 constexpr int64_t kPackedTogether = 16; // terms: a cache line of a factor whose terms are neighbours
 
-// A factor's element (index, term), of which one of the steps is 1.
+// A factor's element (index, term). One of the steps is 1.
 struct Factor {
     const float* at;
     int64_t index_step;
@@ -51,7 +51,7 @@ public:
         : kernels_(kernels), shape_(shape), block_(block), tile_(kernels.tile_rows * kernels.tile_columns),
           floats_(block.panels * tile_), nodes_(memory) {}
 
-    // Blocks of memory: the nodes of the tree that wait, the leaf that is formed, and one of K-SUM's.
+    // Blocks of memory: the waiting nodes of the tree, the current leaf, and one for K-SUM.
     static int64_t blocks_needed(const ProductShape& shape) {
         int64_t blocks = 2;
         for (int64_t node = 1; node < shape.sequences; node *= 2) ++blocks;
@@ -81,7 +81,7 @@ private:
             float* const to = leaf == 0 ? sum : sum + floats_;
             std::fill_n(to, floats_, 0.0f);
             const int64_t end = std::min(leaf + shape_.leaf, shape_.terms);
-            for (int64_t first = leaf; first < end; first += kLeaf) // so many terms stay in the cache
+            for (int64_t first = leaf; first < end; first += kLeaf) // kLeaf terms stay in the cache
                 add_chains(sequence * shape_.terms + first, std::min(kLeaf, end - first), to);
             if (leaf > 0) add_floats(sum, to, floats_);
         }
@@ -136,7 +136,7 @@ void Products::multiply(Team& team, const LinearProduct& of) {
         block_panels /= 2;
     const int64_t memory = BlockSum::blocks_needed(shape) * block_panels * tile_rows * tile_columns;
     float* const blocks = blocks_.of(memory * team.threads());
-    // A row of blocks after the other, so that its factor stays in the cache.
+    // Row of blocks after row of blocks, so that the row's factor stays in the cache.
     team.each(parts(row_panels, block_panels) * column_panels, [&](int64_t task, int thread) {
         const int64_t first_panel = task / column_panels * block_panels;
         const int64_t first_column = task % column_panels * tile_columns;

@@ -7,7 +7,7 @@
 namespace hw4::step {
 namespace {
 
-// A vector whose elements are so far apart.
+// A vector with `step` floats between its elements.
 struct Strided {
     const float* at;
     int64_t step;
@@ -19,7 +19,7 @@ HW4_FMA_CLONES float product(Strided a, Strided b, int64_t terms) {
     return k_sum(terms, [&](int64_t k, float chain) { return fused(a[k], b[k], chain); });
 }
 
-// The leaf of TOKEN-SUM that is one sequence.
+// The leaf of TOKEN-SUM for one sequence.
 HW4_FMA_CLONES float product_of_tokens(Strided a, Strided b, int64_t first, int64_t end) {
     return chains_sum(first, end, [&](int64_t t, float chain) { return fused(a[t], b[t], chain); });
 }

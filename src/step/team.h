@@ -32,7 +32,7 @@ public:
             take();
     }
 
-    // work(first, count, thread) for pieces of so many things.
+    // Calls work(first, count, thread) for pieces of at most `piece` things.
     template <class Work>
     void pieces(int64_t things, int64_t piece, const Work& work) {
         each((things + piece - 1) / piece,

@@ -40,15 +40,15 @@ public:
     using Batch = std::function<Tokens(int64_t first, int64_t count)>;
     // Memory for a gradient, in which the numbers between two tensors are 0.
     Owned<float> take_gradient();
-    // `gradient` gets what these sequences add to it, divided by the tokens of the global batch already. Returns each
-    // one's sum of losses. `first` is a multiple of `count`, a power of two, but for the last block of a batch, which
-    // may end early.
+    // Writes the gradient of these sequences, already divided by the tokens of the global batch. Returns each
+    // sequence's sum of losses. `count` is a power of two and `first` a multiple of it; only the last block of a batch
+    // may have fewer sequences.
     std::vector<double> root_into(const Batch& batch, int64_t first, int64_t count, float* gradient,
                                   const Written& written = {});
     // The sums of squares of the shard's segments, in their places among those of all segments.
     std::vector<float>& squares_of_shard(const float* gradient);
-    // Step t = 1, 2, ... once the sums of squares of all segments are there, with the losses of all sequences. Throws
-    // Error (bad_data), with nothing updated, where the loss or the norm is not finite.
+    // Ends step t = 1, 2, ..., given the losses of all sequences, when the segments' sums of squares are complete.
+    // Throws Error (bad_data), with nothing updated, if the loss or the norm is not finite.
     StepResult finish(int64_t t, const std::vector<double>& losses, const float* gradient);
 
 private:

@@ -1,5 +1,5 @@
-// What a tensor begins training as. A gain is 1. A matrix is drawn from the normal distribution, cut at 3 standard
-// deviations: a number beyond is drawn again. The standard deviation is 1 for the embedding, sqrt(2 / (inputs +
+// The initial weights. A gain is 1. A matrix is drawn from the normal distribution, cut at 3 standard deviations: a
+// number beyond is drawn again. The standard deviation is 1 for the embedding, sqrt(2 / (inputs +
 // outputs)) for all other matrices; q, k, v and gate, up are matrices of their own.
 //
 // Elements 2i and 2i + 1 of a tensor come from block i of the counter generator (philox.h) by Box and Muller:
@@ -18,7 +18,7 @@ namespace hw4::step {
 // Elements `first` to `first + count - 1` of the tensor at `place` of the list; `first` is even.
 void draw_weights(const Parameter& parameter, size_t place, uint64_t seed, size_t first, size_t count, float* to);
 
-// All of them, by so many threads, into the machine's memory.
+// Draws all weights with `threads` threads, into the machine's memory.
 void draw_all_weights(Machine& machine, const Parameters& parameters, uint64_t seed, int threads, float* to);
 
 } // namespace hw4::step

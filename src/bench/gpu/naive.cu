@@ -180,7 +180,7 @@ public:
                     whole(product.count), kInFloat32, kAnyAlgorithm),
               "cublasGemmStridedBatchedEx");
     }
-    // In float32, as cuBLAS computes it unless it is told otherwise: without tensor cores.
+    // In float32 without tensor cores, which is cuBLAS's default.
     void multiply(const step::LinearProduct& of) const {
         const float one = 1;
         const float none = 0;

@@ -7,7 +7,7 @@
 // dQ:      a = dS transposed,           b = K,            column = feature, depth = key; here a lane is a query
 //
 // The first two products store P and dS in memory, [panel of keys][query], 64 queries at a time, and dQ reads dS while
-// it is in the cache. dK and dV are summed when all rows of a slab (backward.cpp) are there: so nothing is computed
+// it is in the cache. dK and dV are summed when all rows of a slab (backward.cpp) are complete. So nothing is computed
 // twice, and no thread waits for another's sums.
 #pragma once
 

@@ -21,7 +21,7 @@ public:
     GpuAttention(const gpu::Device& device, const Contract& contract, cudaStream_t stream)
         : device_(device), contract_(contract), stream_(stream) {}
 
-    // Throws Error: bad_data where no kernel takes heads of that width, out_of_memory.
+    // Throws Error: bad_data if no kernel takes heads of this width, out_of_memory.
     void compute(Workspace& workspace, const Attention& of) {
         Choice& choice = choose(of.problem);
         gpu::Launch launch;
@@ -43,7 +43,7 @@ public:
     }
 
 private:
-    // With the least that backward needs it computes one head at a time, in launches that leave most of a GPU idle.
+    // With the least scratch memory backward computes one head at a time, in launches that leave most of a GPU idle.
     static constexpr size_t kMostScratch = size_t{1} << 30;
 
     struct Choice {
@@ -52,7 +52,7 @@ private:
         size_t least_bytes;
     };
 
-    // The last choices, since every layer repeats them.
+    // Choices are kept: every layer repeats them.
     Choice& choose(const Problem& problem) {
         const std::tuple key(problem.operation, problem.batches, problem.heads, problem.queries, problem.dim);
         const auto found = known_.find(key);

@@ -1,5 +1,5 @@
-// Cross entropy, a block for each row of logits, a warp for each segment. A warp's first segment stays in registers,
-// the second in shared memory. For later segments, the row itself holds the weights.
+// Cross entropy: a block for each row of logits, a warp for each segment. A warp keeps the weights of its first segment
+// in registers, those of the second in shared memory, and those of later ones in the row itself.
 #include "src/step/gpu/rows.cuh"
 
 #include <cuda_pipeline_primitives.h>
@@ -11,7 +11,7 @@ namespace hw4::step {
 namespace {
 
 constexpr int kMostLossWarps = 16;
-constexpr int kMostSegments = 1024; // of a row: a vocabulary of 2^20
+constexpr int kMostSegments = 1024; // per row: a vocabulary of 2^20
 constexpr int kSegmentBytes = kRowSegment * sizeof(float);
 constexpr int kSecondBytes = kMostLossWarps * kSegmentBytes;
 constexpr int kSecondColumn = kMostLossWarps * static_cast<int>(kRowSegment);
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
     const int target = targets[blockIdx.x];
     const float target_logit = z[target];
 
-    // A warp's second segment, of columns from kSecondColumn on, and those after it, with the memory that holds them.
+    // Where the warp's second segment (columns from kSecondColumn on) and the later ones keep their weights.
     float* const in_background = reinterpret_cast<float*>(in_shared) - kSecondColumn;
     const int second = warp() + kMostLossWarps;
     const auto each_beyond = [&](const auto& work) {
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kMostLossWarps* kWarpSize, 2)
     compare_all(warp());
     most = gpu::warp_max(most);
     if (lane() == 0) largest[warp()] = most;
-    __syncthreads(); // also: the target's logit is read before anything takes its place
+    __syncthreads(); // also: the target's logit has been read before a weight overwrites it
     for (int i = 0; i < warps; ++i) most = larger(most, largest[i]);
     const LogitUnit unit = logit_unit(most);
 

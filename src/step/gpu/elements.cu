@@ -1,4 +1,4 @@
-// Operations without sums, a thread for four columns of a row. A tensor without rows counts as one row.
+// Operations without sums: a thread for four columns of a row. A tensor without rows counts as one row.
 #include "src/step/gpu/rows.cuh"
 
 #include "src/contracts/rope.h"
@@ -6,7 +6,7 @@
 namespace hw4::step {
 namespace {
 
-// work(row, column)
+// Calls work(row, column) for the thread's four columns.
 template <class Work>
 __device__ __forceinline__ void own_four(int64_t rows, int64_t width, const Work& work) {
     const int64_t thread = int64_t{blockIdx.x} * kThreads + threadIdx.x, fours = parts(width, 4);
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
     });
 }
 
-// q and k of a row.
+// Rotates q and k of a row.
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     rotate_rows(float* qkv, const float* table, int64_t rows, int64_t context, int width, int head_width, bool back) {

@@ -1,10 +1,10 @@
-// The embedding and its gradient, a block for each row, leaf or token.
+// The embedding and its gradient: a block for each row, leaf or token.
 #include "src/step/gpu/rows.cuh"
 
 namespace hw4::step {
 namespace {
 
-// work(column) for each four columns of a row, by the threads of a block.
+// The block's threads call work(column) for each four columns of a row.
 template <class Work>
 __device__ __forceinline__ void each_four(int64_t width, const Work& work) {
 #pragma unroll 4
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads)
     each_four(width, [&](int64_t column) { store<kWide>(to, column, width, load<kWide>(from, column, width)); });
 }
 
-// A block for each leaf: the places of a token in one sequence.
+// A block for each leaf: it sums over the places of a token in one sequence.
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     sum_places(const EmbeddingLeaves of, const float* dx, float* leaves, int64_t width) {
@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kThreads)
     });
 }
 
-// A block for each token: its leaves in the tree. Sequences without the token have leaves of zeros, which change
-// nothing.
+// A block for each token: it adds up the token's leaves in the tree. Sequences without the token would have leaves of
+// zeros, which change nothing.
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     join_places(const EmbeddingLeaves of, float* leaves, float* d_table, int64_t width) {

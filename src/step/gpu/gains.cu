@@ -1,4 +1,4 @@
-// The gradients of gains: the leaves of all sequences, then their tree.
+// The gradients of gains: a kernel for the leaves of all sequences, and one for their tree.
 #include "src/gpu/common/handover.cuh"
 #include "src/step/gpu/rows.cuh"
 #include "src/step/gpu/token_tree.cuh"
@@ -8,13 +8,13 @@
 namespace hw4::step {
 namespace {
 
-constexpr int kGainFours = 8;   // of a block: 128 bytes of a row
-constexpr int kGainChains = 32; // of a leaf, at once
+constexpr int kGainFours = 8;   // per block: 128 bytes of a row
+constexpr int kGainChains = 32; // of a leaf at a time
 constexpr int kGainTokens = 8;  // loaded at a time
-constexpr int kGainBlocks = 2;  // on a multiprocessor, at the largest block size
+constexpr int kGainBlocks = 2;  // per multiprocessor, at the largest block size
 constexpr int kJoinThreads = 1024;
 
-// A block for each leaf of a few columns, a thread for each chain of four of them.
+// A block for each sequence's leaf of kGainFours * 4 columns, a thread for each chain of four columns.
 template <bool kWide>
 __global__ void __launch_bounds__(kGainFours* kGainChains, kGainBlocks)
     sum_leaves(const float* x, const float* factors, const float* dy, float4* leaves, int64_t context, int64_t width) {
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kGainFours* kGainChains, kGainBlocks)
     if (threadIdx.y == 0 && four < fours) leaves[sequence * fours + four] = total;
 }
 
-// A node of 32 lanes' leaves or nodes.
+// Every lane gets the node above the leaves or nodes of 32 lanes.
 __device__ __forceinline__ float4 join_lanes(float4 sum) {
 #pragma unroll
     for (int apart = 1; apart < kWarpSize; apart *= 2)
@@ -54,8 +54,8 @@ __device__ __forceinline__ float4 join_lanes(float4 sum) {
     return sum;
 }
 
-// A block for each four columns, a thread for each leaf, or 2^n of them. A leaf that does not exist is 0, which changes
-// nothing.
+// A block for each four columns, a thread for each leaf, or for 2^n leaves. A leaf that does not exist is 0, which
+// changes nothing.
 __global__ void __launch_bounds__(kJoinThreads, 1)
     join_leaves(float4* leaves, float* d_gain, int64_t sequences, int64_t width) {
     __shared__ float4 nodes[kWarpSize];

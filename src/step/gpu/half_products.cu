@@ -16,7 +16,7 @@
 namespace hw4::step {
 namespace {
 
-constexpr size_t kAlignment = 256; // of what cuBLASLt gets, unless it is told otherwise
+constexpr size_t kAlignment = 256; // what cuBLASLt assumes of pointers by default
 constexpr size_t kMostWorkspace = size_t{32} << 20;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -27,7 +27,7 @@ void check(cublasStatus_t status, const char* call) {
                     std::string(call) + " returned " + std::to_string(status));
 }
 
-// Numbers that follow one another, as rows for convert_rows().
+// Rounds contiguous numbers, which convert_rows() gets as rows.
 class Rounding {
 public:
     void add(const float* from, void* to, int64_t count) {
@@ -54,7 +54,7 @@ private:
     int count_ = 0;
 };
 
-// A function of the library, by the type that the header gives it.
+// A function of the loaded library, with its type in the header.
 #define HW4_OF_LIBRARY(name) const decltype(&::name) name = found<decltype(&::name)>(#name)
 
 class ByCublasLt : public HalfProducts {
@@ -92,7 +92,7 @@ private:
         size_t workspace_bytes;
     };
 
-    // The last plans, since every layer repeats them.
+    // Plans are kept: every layer repeats them.
     Plan& plan_of(ProductKind kind, const ProductArgs& args) {
         const auto places = reinterpret_cast<uintptr_t>(args.out) | reinterpret_cast<uintptr_t>(args.residual);
         const auto alignment = static_cast<uint32_t>(std::min<uintptr_t>(places & (~places + 1), kAlignment));
@@ -102,8 +102,8 @@ private:
                                      : plans_.emplace(key, make_plan(kind, args, alignment)).first->second;
     }
 
-    // cuBLASLt counts column by column, where `out` is columns x rows: b's factor comes first, and what lies row by row
-    // is its own transpose.
+    // cuBLASLt stores matrices by columns: `out`, stored by rows, is its transpose there, and so are the factors, whose
+    // order changes: b comes first.
     Plan make_plan(ProductKind kind, const ProductArgs& args, uint32_t alignment) {
         Plan plan{};
         check(cublasLtMatmulDescInit_internal(&plan.product, sizeof plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -164,7 +164,7 @@ private:
     HW4_OF_LIBRARY(cublasLtDestroy);
     HW4_OF_LIBRARY(cublasLtMatmul);
     HW4_OF_LIBRARY(cublasLtMatmulAlgoGetHeuristic);
-    HW4_OF_LIBRARY(cublasLtMatmulDescInit_internal); // what the header's inline functions call
+    HW4_OF_LIBRARY(cublasLtMatmulDescInit_internal); // the header's inline functions call it
     HW4_OF_LIBRARY(cublasLtMatmulDescSetAttribute);
     HW4_OF_LIBRARY(cublasLtMatmulPreferenceInit_internal);
     HW4_OF_LIBRARY(cublasLtMatmulPreferenceSetAttribute);

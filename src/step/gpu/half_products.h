@@ -1,7 +1,7 @@
-// The three products of a linear operation under bf16: cuBLASLt on factors rounded to bf16, sums in float32. No product
-// is split over its terms, so that no order of arrival is in the bytes: they depend on the sizes, the kind of GPU and
-// the cuBLAS. All tokens of a micro-batch are one product for dW: leaves of one sequence would write and read dW once
-// for each.
+// The three matrix products of a linear operation under bf16: cuBLASLt on factors rounded to bf16, sums in float32. No
+// product is split over its terms, so bytes do not depend on the order in which blocks end, only on the sizes, the kind
+// of GPU and the version of cuBLAS. dW is one product over all tokens of a micro-batch: with a leaf for each sequence,
+// each leaf would read and write dW.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ class HalfProducts {
 public:
     virtual ~HalfProducts() = default;
 
-    // args.out of the args' factors and sizes; each row of a factor follows the one before. Throws Error (bad_data)
-    // where cuBLASLt has no such product, out_of_memory.
+    // Computes args.out. The rows of a factor are contiguous. Throws Error: bad_data if cuBLASLt has no such product,
+    // out_of_memory.
     virtual void multiply(ProductKind kind, const ProductArgs& args, Workspace& workspace, cudaStream_t stream) = 0;
 };
 
-// Throws Error (no_gpu) where cuBLASLt cannot be loaded.
+// Throws Error (no_gpu) if cuBLASLt cannot be loaded.
 std::unique_ptr<HalfProducts> make_half_products();
 
 } // namespace hw4::step

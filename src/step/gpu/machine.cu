@@ -16,9 +16,9 @@
 namespace hw4::step {
 namespace {
 
-constexpr int kLeastArch = 80; // copies in the background
+constexpr int kLeastArch = 80; // cp.async
 
-// Its launches count rows and places as 32-bit integers.
+// Launches count rows and places in 32-bit integers.
 int counted(int64_t count) {
     if (count > std::numeric_limits<int32_t>::max())
         throw Error(ExitCode::bad_data, std::to_string(count) + " rows of a micro-batch, need at most " +
@@ -33,7 +33,7 @@ Owned<T> allocate(size_t count) {
     return {static_cast<T*>(memory->get()), [memory](T*) {}};
 }
 
-// Its blocks go before those of other streams.
+// A stream with the highest priority: its blocks start before those of other streams.
 gpu::Stream make_first_stream() {
     int least = 0;
     int greatest = 0;
@@ -50,9 +50,9 @@ struct Range {
     bool meets(const Range& other) const { return begin < other.begin + other.count && other.begin < begin + count; }
 };
 
-// Gradients of weights are computed in a stream of their own, on multiprocessors that the operations after them leave
-// idle. What reads or writes such a gradient, or writes what it is computed from, waits for it, and it has a workspace
-// of its own: so no byte depends on what runs beside what.
+// A second stream computes the gradients of weights, on multiprocessors that the following operations leave idle. An
+// operation that reads or writes such a gradient, or writes an input of it, waits for it. The second stream has its own
+// workspace. So bytes do not depend on what runs at the same time.
 class Gpu : public Machine {
 public:
     Gpu(const gpu::Device& device, const Contract& contract)
@@ -67,7 +67,7 @@ public:
     void put(float* to, const float* from, size_t count) override {
         wait_beside();
         copy(to, from, count, cudaMemcpyHostToDevice);
-        wait(); // the host's memory may go
+        wait(); // the caller may free the host's memory
     }
     void get(float* to, const float* from, size_t count) override {
         wait_beside();
@@ -92,7 +92,7 @@ public:
         const auto leaf_floats = static_cast<size_t>(leaves.leaf_count() * width);
         const size_t integers =
             leaves.places.size() + leaves.begins.size() + leaves.joins.size() + leaves.tokens.size();
-        auto* const sums = workspace_.of<float>(leaf_floats + integers); // the floats first: they are read by four
+        auto* const sums = workspace_.of<float>(leaf_floats + integers); // floats first, aligned for float4
         auto* next = reinterpret_cast<int32_t*>(sums + leaf_floats);
         const auto uploaded = [&](const std::vector<int32_t>& values) {
             upload(next, values);
@@ -202,7 +202,7 @@ public:
     }
 
     void mark() override {
-        settle(); // so that what is between two marks is timed whole and alone
+        settle(); // operations between two marks are timed completely, and without others
         if (marked_ == marks_.size()) marks_.push_back(gpu::make_event());
         HW4_CUDA(cudaEventRecord(marks_[marked_++].get(), stream_.get()));
     }
@@ -224,13 +224,13 @@ public:
     }
 
 private:
-    // The gradient of weights that is computed in beside_.
+    // A gradient of weights in the stream beside_: dw = dy^T x.
     struct WeightProduct {
         Range dy, x, dw;
         gpu::Event done = gpu::make_event(cudaEventDisableTiming);
     };
 
-    // What follows in stream_ waits for the last product that must not run beside it, and so for all before that.
+    // stream_ waits for the last product that must not run beside its next operation, and so for all earlier ones.
     void settle(const Range& written, std::initializer_list<Range> read) {
         for (size_t i = pending_; i > 0; --i) {
             const WeightProduct& of = products_[i - 1];
@@ -247,8 +247,8 @@ private:
         std::rotate(first, first + static_cast<std::ptrdiff_t>(count), first + static_cast<std::ptrdiff_t>(pending_));
         pending_ -= count;
     }
-    // For get and put, which a thread may call while another goes on with operations: they leave products_ alone, and
-    // a thread uses the first card unless it is told otherwise.
+    // For get and put. A thread may call them while another starts operations: they do not touch products_, and set the
+    // thread's GPU, which is the first one by default.
     void wait_beside() const {
         if (card_ != 0) HW4_CUDA(cudaSetDevice(card_));
         HW4_CUDA(cudaStreamSynchronize(beside_.get()));
@@ -259,7 +259,7 @@ private:
     void copy(T* to, const T* from, size_t count, cudaMemcpyKind kind) const {
         HW4_CUDA(cudaMemcpyAsync(to, from, count * sizeof(T), kind, stream_.get()));
     }
-    // The host's memory is not pinned, so that it may go when this returns: CUDA has copied it.
+    // The host's memory is not pinned: when this returns, CUDA has copied it, and the caller may free it.
     void upload(int32_t* to, const std::vector<int32_t>& values) const {
         copy(to, values.data(), values.size(), cudaMemcpyHostToDevice);
     }
@@ -294,11 +294,11 @@ private:
     GpuAttention attention_;
     Workspace workspace_;
     Workspace beside_workspace_;
-    const std::unique_ptr<HalfProducts> half_;                         // of bf16; null under f32
-    const gpu::Event ready_ = gpu::make_event(cudaEventDisableTiming); // what the next product reads
-    std::vector<WeightProduct> products_; // as they began; those after the pending ones are kept for the next ones
+    const std::unique_ptr<HalfProducts> half_;                         // null under f32
+    const gpu::Event ready_ = gpu::make_event(cudaEventDisableTiming); // the next product's inputs are complete
+    std::vector<WeightProduct> products_; // in order: the pending ones, then unused ones for reuse
     size_t pending_ = 0;
-    std::vector<gpu::Event> marks_; // kept for the next ones
+    std::vector<gpu::Event> marks_; // reused
     size_t marked_ = 0;
 };
 

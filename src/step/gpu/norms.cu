@@ -1,5 +1,5 @@
-// RMSNorm and the squares of a gradient. A warp for each segment: column e belongs to lane e / 4 % 32, which is what
-// ROW-SUM asks for (orders.h). A row has at most 8 warps. A row of up to 8 segments stays in registers.
+// RMSNorm and the squares of a gradient: a warp for each segment. Column e belongs to lane e / 4 % 32, as in ROW-SUM
+// (orders.h). A row has at most 8 warps. A row of up to 8 segments stays in registers.
 #include "src/step/gpu/rows.cuh"
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 namespace hw4::step {
 namespace {
 
-constexpr int kUsualWarps = 4; // of a block
-constexpr int kNormBlocks = 2; // of most warps, on a multiprocessor
+constexpr int kUsualWarps = 4; // per block
+constexpr int kNormBlocks = 2; // per multiprocessor, with the most warps
 
-// Every lane gets the sum of a segment of products.
+// Every lane gets the sum of a segment of a * b.
 __device__ __forceinline__ float sum_of_segment(const Part& a, const Part& b, int segment, int width) {
     Four chains = {};
     each_part(segment, width, [&](int i, int) {
@@ -20,7 +20,7 @@ __device__ __forceinline__ float sum_of_segment(const Part& a, const Part& b, in
     return sum_of_lanes(chains);
 }
 
-// read(segment) fetches a and b; the sum of a * b goes to write(segment, sum) when a and b hold that segment.
+// Sums a * b over the row. read(segment) fetches a and b; write(segment, sum) finds that segment in a and b.
 template <class Read, class Write>
 __device__ __forceinline__ void with_row_sum(const Part& a, const Part& b, int width, const Read& read,
                                              const Write& write) {

@@ -1,18 +1,18 @@
-// The kernel of the products. A block computes tiles of 128 rows by 96, 128 or 192 columns, whole ones: no block waits
+// The kernel of matrix products. Each block computes whole tiles of 128 rows by 96, 128 or 192 columns: no block waits
 // for another.
 //
-//   Memory   Terms come 32 at a time, a chain of orders.h, into three stages of shared memory as [term][row] and
-//            [term][column]: while a stage is computed the next one is there and the one after it is on its way, also
-//            from one tile to the next. A factor that lies along the terms is transposed on the way, by copies of 4
-//            bytes; rows of shared memory are 4 floats longer than a tile, so that these copies meet all banks.
-//            Terms that are not there are zeros.
+//   Memory   A stage of shared memory holds 32 terms (a chain of orders.h) as [term][row] and [term][column]. There are
+//            three stages: the block computes one, the next is complete, and the one after it is being copied, also
+//            across the end of a tile. Copies of 4 bytes transpose a factor whose terms are contiguous in memory; rows
+//            of shared memory are 4 floats longer than a tile, so that these copies use different banks. Terms beyond
+//            the end are zeros.
 //   Threads  8 warps, 4 down and 2 across. A thread has 8 rows and 6, 8 or 12 columns, in pieces of 4 that lie
 //            apart, so that lanes which differ in one bit read the same address.
-//   Sums     A chain is formed in one set of registers and added to its leaf in another. Leaves that wait for their
-//            turn stand in memory of the block, a stack that is never deeper than the tree. Tiles of a last turn that
-//            is not full may be computed apart: each unit is then a leaf of a tile, and add_leaves adds them.
-//   Order    of the 8 x 12 products of a term: back and forth, so that one factor stays from one to the next. It
-//            decides which registers meet in an instruction, and no bytes.
+//   Sums     A thread sums a chain in one set of registers and adds it to its leaf in another. Leaves that wait for
+//            their turn are in the block's global memory, a stack that is never deeper than the tree. If the last turn
+//            leaves blocks idle, its tiles may be split: each unit is then a leaf of a tile, and add_leaves adds them.
+//   Order    The 8 x 12 products of a term go back and forth, so that one factor stays from one product to the next.
+//            The order decides which registers an instruction reads, and no bytes.
 #pragma once
 
 #include "src/gpu/common/shared_memory.cuh"
@@ -25,11 +25,11 @@ namespace hw4::step {
 
 constexpr int kProductThreads = 256;
 constexpr int kProductStages = 3;
-constexpr int kTerms = static_cast<int>(kChain); // of a stage
-constexpr int kBand = 16;                        // tiles of rows that share columns, one after the other
+constexpr int kTerms = static_cast<int>(kChain); // per stage
+constexpr int kBand = 16;                        // rows of tiles that are computed column by column
 
-// ---- Copies from global to shared memory in the background (cp.async), between 32-bit shared and byte addresses.
-// Where `there` is false the destination gets zeros and nothing is read.
+// ---- Asynchronous copies from global to shared memory (cp.async), to 32-bit shared addresses. If `there` is false, a
+// copy writes zeros and reads nothing.
 
 using gpu::SharedAddress;
 
@@ -45,8 +45,8 @@ __device__ __forceinline__ void copy_four(SharedAddress to, const char* from, bo
 #endif
 }
 
-// A group of what was started since the last one; and until only the latest kLeft groups are on their way. Shared
-// memory is not read or written across these two, so the copies themselves need not keep the order of other accesses.
+// end_copies() makes a group of the copies since the last one; wait_for_copies() waits until at most kLeft groups are
+// pending. The compiler moves no access to memory across either, so the copies themselves need no "memory" clobber.
 __device__ __forceinline__ void end_copies() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -71,22 +71,22 @@ enum class Lies { along_terms, across, across_by_four };
 
 template <int kThreadColumns, Lies kLiesA, Lies kLiesB>
 struct TileShape {
-    static constexpr int kDown = 8; // rows of a thread
+    static constexpr int kDown = 8; // rows per thread
     static constexpr int kAcross = kThreadColumns;
     static constexpr Lies kA = kLiesA, kB = kLiesB;
     static constexpr int kColumns = 16 * kAcross;
     static constexpr int kFloats = kTileRows * kColumns;
-    static constexpr int kStepA = kTileRows + 4, kStepB = kColumns + 4; // of shared memory
+    static constexpr int kStepA = kTileRows + 4, kStepB = kColumns + 4; // in shared memory
     static constexpr int kStageBytes = 4 * kTerms * (kStepA + kStepB);
-    static constexpr int kBytes = kProductStages * kStageBytes + 4 * kStepB; // and a term that reading ahead touches
+    static constexpr int kBytes = kProductStages * kStageBytes + 4 * kStepB; // reading ahead touches one more term
     static constexpr bool kOfWeights = kA != Lies::along_terms;
     static constexpr bool kColumnByColumn = kAcross == 6 && !kOfWeights && kB != Lies::across;
-    static constexpr bool kReadsLate = kAcross == 12 || kOfWeights; // the next term in the middle of this one
-    static constexpr int kRound = kColumnByColumn ? 16 : 8;         // terms whose code is written out
+    static constexpr bool kReadsLate = kAcross == 12 || kOfWeights; // reads the next term in the middle of this one
+    static constexpr int kRound = kColumnByColumn ? 16 : 8;         // unrolled terms
     static constexpr int kRounds = kTerms / kRound;
 };
 
-// A thread's share of copying a stage of one factor: kSize rows or columns of a tile by 32 terms, in kUnits parts.
+// A thread's copies of one factor's stage: kSize rows or columns of a tile by 32 terms, in kUnits parts.
 template <int kSize, int kStep, Lies kLies>
 struct Copier {
     static constexpr int kUnits = kSize / 32;
@@ -95,8 +95,8 @@ struct Copier {
     const char* from;
     SharedAddress to;
     uint32_t stride; // bytes
-    int index;       // along: of the first row to copy; else how many of the matrix follow, from its own on
-    int last;        // along: the matrix's last row, which stands in for those beyond: they are computed, not written
+    int index;       // kAlong: the first row to copy; otherwise the number of rows or columns from the thread's on
+    int last;        // kAlong: the matrix's last row, read for rows beyond it, which are computed but not written
 
     static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
@@ -111,7 +111,7 @@ struct Copier {
         stride = 4u * static_cast<uint32_t>(step);
         to = stages + 4 * (own_term() * kStep + own_index());
     }
-    // To the terms from `term` on of the tile that begins at row or column `first`.
+    // Moves to the terms from `term` on, in the tile that begins at row or column `first`.
     __device__ __forceinline__ void go_to(const float* matrix, int first, int term, int limit) {
         index = first + own_index();
         last = limit - 1;
@@ -123,7 +123,7 @@ struct Copier {
             index = limit - index;
         }
     }
-    // `terms`: how many are left of the leaf.
+    // `terms`: the leaf's terms from this stage on.
     __device__ __forceinline__ void copy(int unit, SharedAddress stage, int terms) const {
         const SharedAddress at = to + stage + 128 * unit;
         const int left = terms - own_term();
@@ -143,7 +143,7 @@ struct Copier {
     __device__ __forceinline__ void advance() { from = kAlong ? from + 4 * kTerms : at_row(from, kTerms, stride); }
 };
 
-// The leaves that a block computes, one after the other.
+// The block's current leaf. advance() goes to its next one.
 struct Turn {
     int unit;
     int leaf;
@@ -175,11 +175,11 @@ __device__ __forceinline__ TilePlace place_of(int tile, const ProductArgs& g) {
     return {(band * kBand + rest % high) * kTileRows, rest / high * Tile::kColumns};
 }
 
-// Where a thread's part of a tile lies.
+// The rows and columns of a thread in a tile.
 template <class Tile>
 struct Part {
-    int row, column; // of the first
-    int across;      // of the 8 lanes side by side
+    int row, column; // the thread's first row, the warp's first column
+    int across;      // which of the 8 lanes side by side
     __device__ __forceinline__ Part() {
         const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
         across = (lane & 1) | (lane >> 1 & 6);
@@ -187,7 +187,7 @@ struct Part {
         column = warp % 2 * 8 * Tile::kAcross;
     }
     __device__ __forceinline__ int row_of(int i) const { return row + i / 4 * 16 + i % 4; }
-    // Columns come by four; the last two, where there are six, by two.
+    // Columns in groups of four; with six columns, the last group has two.
     __device__ __forceinline__ int column_of(int j) const {
         return column + j / 4 * 32 + (j / 4 * 4 + 4 <= Tile::kAcross ? 4 : 2) * across + j % 4;
     }
@@ -195,7 +195,7 @@ struct Part {
 
 template <class Tile>
 struct Factors {
-    float a[2][Tile::kDown], b[2][Tile::kAcross]; // of this term and the next
+    float a[2][Tile::kDown], b[2][Tile::kAcross]; // two terms: this one and the next
 
     __device__ __forceinline__ void read(int slot, SharedAddress at_a, SharedAddress at_b, int across) {
         float(&to_a)[Tile::kDown] = a[slot];
@@ -213,7 +213,7 @@ struct Factors {
     }
 };
 
-// chains += a * b of one term; middle() halfway.
+// Adds one term's a * b to the chains, and calls middle() halfway.
 template <class Tile, class Middle>
 __device__ __forceinline__ void multiply_add(float (&chains)[Tile::kDown][Tile::kAcross], const float (&a)[Tile::kDown],
                                              const float (&b)[Tile::kAcross], bool from_zero, const Middle& middle) {
@@ -245,7 +245,7 @@ __device__ __forceinline__ void multiply_add(float (&chains)[Tile::kDown][Tile::
     }
 }
 
-// A thread's sums in memory of the kernel's own, a float2 of each thread after the other.
+// Stores a thread's sums to scratch memory, where the threads' float2 are contiguous.
 template <class Tile>
 __device__ __forceinline__ void put_sums(const float (&sums)[Tile::kDown][Tile::kAcross], float* tile) {
     float2* const to = reinterpret_cast<float2*>(tile) + threadIdx.x;
@@ -269,7 +269,7 @@ __device__ __forceinline__ void add_to_sums(float (&sums)[Tile::kDown][Tile::kAc
         }
 }
 
-// Two or four neighbours of a row of `out`.
+// Writes two or four adjacent columns of `out`.
 __device__ __forceinline__ void write_sums(float2 sums, int row, int column, const ProductArgs& g) {
     if (row >= g.rows || column >= g.columns) return;
     const int64_t at = int64_t{row} * g.columns + column;
@@ -322,15 +322,15 @@ __global__ void __launch_bounds__(kProductThreads, 1) multiply(const __grid_cons
     const SharedAddress own_a = base + 4 * part.row;
     const SharedAddress own_b = base + kBytesOfA + 4 * (part.column + 4 * part.across);
 
-    // ---- What is copied, two stages ahead
+    // ---- Copies, two stages ahead
     Copier<kTileRows, Tile::kStepA, Tile::kA> copier_a;
     Copier<Tile::kColumns, Tile::kStepB, Tile::kB> copier_b;
-    constexpr int kUnitsA = (copier_a.kUnits + Tile::kRounds - 1) / Tile::kRounds; // of a round
+    constexpr int kUnitsA = (copier_a.kUnits + Tile::kRounds - 1) / Tile::kRounds; // per round
     constexpr int kUnitsB = (copier_b.kUnits + Tile::kRounds - 1) / Tile::kRounds;
     copier_a.begin(base, g.a_step);
     copier_b.begin(base + kBytesOfA, g.b_step);
     Turn copied = Turn::first(g);
-    int terms_to_copy = 0; // of its leaf; none: all is copied
+    int terms_to_copy = 0; // of that leaf; 0: everything is copied
     const auto begin_leaf = [&] {
         terms_to_copy = 0;
         if (!copied.is_there(g)) return;
@@ -370,9 +370,9 @@ __global__ void __launch_bounds__(kProductThreads, 1) multiply(const __grid_cons
         end_stage();
     }
 
-    // ---- What is computed
+    // ---- Sums
     SharedAddress stage = 0;
-    int waiting = 0; // leaves, or nodes of the tree
+    int waiting = 0; // leaves or nodes of the tree on the stack
 #pragma unroll 1
     for (Turn turn = Turn::first(g); turn.is_there(g); turn.advance(g)) {
         float sums[Tile::kDown][Tile::kAcross];
@@ -434,11 +434,11 @@ __global__ void __launch_bounds__(kProductThreads, 1) multiply(const __grid_cons
     }
 }
 
-// blockIdx: a tile that was computed apart, and the pair of columns of every thread.
+// blockIdx: a tile that was split into leaves, and the pair of columns of every thread.
 template <class Tile>
 __global__ void __launch_bounds__(kProductThreads) add_leaves(const __grid_constant__ ProductArgs g) {
     const int tile = static_cast<int>(blockIdx.x), pair = static_cast<int>(blockIdx.y);
-    const int64_t step = int64_t{g.tiles - g.whole} * Tile::kFloats / 2; // from leaf to leaf
+    const int64_t step = int64_t{g.tiles - g.whole} * Tile::kFloats / 2; // between leaves
     float2* const leaves = reinterpret_cast<float2*>(g.waiting + int64_t{tile} * Tile::kFloats) +
                            pair * kProductThreads + static_cast<int>(threadIdx.x);
     float2 sum = {0.0f, 0.0f};
@@ -465,7 +465,7 @@ void launch_tile(const ProductArgs& args, const ProductPlan& plan, cudaStream_t 
     HW4_CUDA_LAUNCHED("add_leaves");
 }
 
-// The tile of the plan's size, for factors that lie so.
+// Launches the kernel for the plan's tile and the factors' layout.
 template <Lies kA, Lies kB>
 void launch_product(const ProductArgs& args, const ProductPlan& plan, cudaStream_t stream) {
     if (plan.tile_columns == 192) return launch_tile<TileShape<12, kA, kB>>(args, plan, stream);

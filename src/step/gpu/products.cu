@@ -9,19 +9,19 @@
 namespace hw4::step {
 namespace {
 
-// Time is counted in chains of one column of a tile that a multiprocessor computes, about 45 clocks; memory gives about
-// 1700 bytes in a clock: estimates for an H200, where the tiles' rates were measured. They choose a tile and decide no
-// byte.
+// The unit of time is one chain of one column of a tile, about 45 clocks of a multiprocessor; memory delivers about
+// 1700 bytes in a clock. Both are estimates for an H200, where the tiles' rates were measured. They choose a tile and
+// change no byte.
 constexpr double kBytesInTime = 75e3;
 constexpr int64_t kMostApartBytes = int64_t{1} << 29;
 
 struct TileRate {
     int columns;
-    double rate; // of products, beside the fastest tile's
+    double rate; // relative to the fastest tile
 };
 constexpr TileRate kTiles[] = {{192, 0.98}, {128, 1}, {96, 0.925}};
 
-// As TileShape::kBytes.
+// Equals TileShape::kBytes.
 size_t shared_bytes(int columns) {
     constexpr size_t kStages = 3;
     const auto step = static_cast<size_t>(columns) + 4;
@@ -32,7 +32,7 @@ bool are_aligned(const void* a, const void* b) {
     return (reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b)) % 16 == 0;
 }
 
-// Rows of factors that lie across begin at multiples of 16 bytes.
+// Whether rows of factors whose terms are not contiguous begin at multiples of 16 bytes.
 bool can_copy_four(ProductKind kind, const ProductArgs& args) {
     if (kind == ProductKind::linear) return true;
     if (args.b_step % 4 != 0 || !are_aligned(args.b, nullptr)) return false;
@@ -46,7 +46,7 @@ int slots_needed(const ProductArgs& args) {
     return slots;
 }
 
-// What a choice takes with so many whole tiles; multiprocessors compute one unit each in a turn.
+// The estimated time with `whole` whole tiles. In a turn each multiprocessor computes one unit.
 double time_of(const TileRate& tile, int64_t whole, const ProductArgs& args, int64_t tiles, int64_t multiprocessors) {
     const auto turns = [&](int64_t units, int64_t terms) {
         return static_cast<double>(parts(units, multiprocessors) * parts(terms, kChain)) * tile.columns / tile.rate;
@@ -70,11 +70,11 @@ ProductPlan plan_product(ProductKind kind, ProductArgs& args, const gpu::Device&
         const bool smallest = tile.columns == 96;
         if (!smallest && (!plan.copies_four || shared_bytes(tile.columns) > device.shared_bytes)) continue;
         const int64_t tiles = args.tiles_down * parts(args.columns, tile.columns);
-        const int64_t floats = int64_t{kTileRows} * tile.columns; // of a tile
+        const int64_t floats = int64_t{kTileRows} * tile.columns; // per tile
         if (tiles * args.leaves > std::numeric_limits<int>::max())
             throw Error(ExitCode::bad_data, "a product of a training step has " + std::to_string(tiles * args.leaves) +
                                                 " tiles, more than a launch can count");
-        // The last turn's tiles, where it is not full, may be computed apart.
+        // If the last turn leaves multiprocessors idle, its tiles may be split into leaves.
         for (const int64_t whole : {tiles, tiles - tiles % device.multiprocessors}) {
             const int64_t apart = (tiles - whole) * args.leaves;
             if (apart > 0 && (args.leaves == 1 || apart * floats * 4 > kMostApartBytes)) continue;

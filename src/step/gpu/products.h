@@ -1,4 +1,4 @@
-// The products of a linear operation on the GPU: which tiles, and what they need. The kernel is in product.cuh.
+// The matrix products of a linear operation on the GPU: tiles and memory. The kernel is in product.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,13 +12,13 @@ namespace hw4::step {
 
 constexpr int kTileRows = 128;
 
-// What a kernel is launched with. Steps are in floats, between rows of memory.
+// The arguments of the kernel. A step is the distance of two rows in memory, in floats.
 struct ProductArgs {
     const float* a = nullptr;
     const float* b = nullptr;
     const float* residual = nullptr; // null: none; it may be `out`
     float* out = nullptr;
-    float* waiting = nullptr; // tiles of sums, as many as the plan says
+    float* waiting = nullptr; // tiles of sums, ProductPlan::waiting_floats
     int rows = 0;
     int columns = 0;
     int a_step = 0;
@@ -28,22 +28,22 @@ struct ProductArgs {
     int leaves = 0;
     int tiles_down = 0;
     int tiles = 0;
-    int whole = 0;         // the first so many; of the other tiles each leaf is a unit, which add_leaves adds up
-    int units = 0;         // whole tiles and leaves of others
-    int waiting_slots = 0; // of a block
-    bool tree = false;     // leaves are added in TOKEN-SUM's tree, else in order
-    bool by_four = false;  // `out` and `residual` are written and read by four floats
+    int whole = 0;         // the first tiles, each of them a unit; each leaf of the others is a unit (add_leaves)
+    int units = 0;         // whole tiles, and leaves of the others
+    int waiting_slots = 0; // per block
+    bool tree = false;     // adds leaves in TOKEN-SUM's tree, otherwise in order
+    bool by_four = false;  // reads `residual` and writes `out` four floats at a time
 };
 
 struct ProductPlan {
     int tile_columns = 0;
-    bool copies_four = false; // rows of factors that lie across the terms are copied by 16 bytes
+    bool copies_four = false; // copies 16 bytes of a factor at a time if its terms are not contiguous
     int blocks = 0;
     size_t waiting_floats = 0;
 };
 
-// Completes the args, of which the factors, sizes and leaves are there, and says what `waiting` must have.
-// Throws Error (bad_data) where there are more tiles than a launch can count.
+// Completes args that have factors, sizes and leaves. The plan has the size of `waiting`. Throws Error (bad_data) if a
+// launch cannot count the tiles.
 ProductPlan plan_product(ProductKind kind, ProductArgs& args, const gpu::Device& device);
 
 void launch_linear(const ProductArgs& args, const ProductPlan& plan, cudaStream_t stream);

@@ -1,5 +1,5 @@
-// What kernels of rows share: a thread takes four columns of a row at a time. Rows whose width
-// is no multiple of 4 are read one float at a time, with zeros beyond their end.
+// Helpers of kernels that compute rows. A thread takes four columns of a row at a time. If the width
+// is no multiple of 4, it reads single floats, and zeros beyond the end of the row.
 #pragma once
 
 #include "src/gpu/common/warp.cuh"
@@ -22,8 +22,8 @@ struct Four {
     float x[4];
 };
 
-// Four columns of a row, those beyond its end as `pad`. Wide: the row begins at a multiple of 16 bytes and its width is
-// a multiple of 4.
+// Loads four columns of a row, and `pad` for columns beyond its end. kWide: the row begins at a multiple of 16 bytes,
+// and its width is a multiple of 4.
 template <bool kWide>
 __device__ __forceinline__ Four load(const float* row, int64_t column, int64_t width, float pad = 0.0f) {
     Four four;
@@ -48,7 +48,7 @@ __device__ __forceinline__ void store(float* row, int64_t column, int64_t width,
     }
 }
 
-// what(i) for each of four.
+// what(0) to what(3).
 template <class What>
 __device__ __forceinline__ Four each(const What& what) {
     return {{what(0), what(1), what(2), what(3)}};
@@ -62,11 +62,11 @@ __device__ __forceinline__ float sum_of_lanes(const Four& chains) {
     return sum;
 }
 
-// A lane's fours of a segment.
+// A lane's columns of a segment, in groups of four.
 constexpr int kParts = kRowSegment / kRowChains;
 using Part = Four[kParts];
 
-// work(index, column) for each of them that is in the row.
+// Calls work(index, column) for each group that is in the row.
 template <class Work>
 __device__ __forceinline__ void each_part(int segment, int width, const Work& work) {
 #pragma unroll
@@ -83,7 +83,7 @@ __device__ __forceinline__ void fetch(Part& part, const float* row, int segment,
 
 // ---- Launches
 
-// Rows of that width, from all of these on, can be read by four floats.
+// Whether rows of this width can be read four floats at a time from all these addresses.
 template <class... Pointers>
 bool by_four(int64_t width, const Pointers*... at) {
     return width % 4 == 0 && (reinterpret_cast<uintptr_t>(at) | ...) % 16 == 0;
@@ -96,7 +96,7 @@ struct Blocks {
     size_t shared_bytes = 0;
 };
 
-// No blocks, for a rank whose shard is empty, are no launch.
+// Launches nothing for 0 blocks, which a rank with an empty shard asks for.
 template <class... Of, class... Given>
 void launch(const char* call, void (*kernel)(Of...), const Blocks& blocks, const Given&... given) {
     if (blocks.count == 0) return;

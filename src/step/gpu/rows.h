@@ -1,5 +1,5 @@
-// The operations of a step on the GPU that are no products. All pointers are to device memory; each function puts
-// kernels into the stream and nothing else. Throws Error.
+// The operations of a step on the GPU, without matrix products and attention. All pointers are to device memory. Each
+// function only puts kernels into the stream. Throws Error.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,13 +24,13 @@ public:
     void squares(const float* x, int64_t segments, float* sums) const;
 
     void embed(const int32_t* tokens, const float* table, float* x, int64_t rows, int64_t width) const;
-    // `leaves` has leaf_count * width floats; the table's other rows are not touched.
+    // `leaves` has leaf_count * width floats. Writes only the table's rows of these tokens.
     void embed_back(const EmbeddingLeaves& of, const float* dx, float* leaves, float* d_table, int64_t width) const;
 
     void norm(const float* x, const float* gain, float* y, float* factors, int64_t rows, int64_t width) const;
     void norm_back(const float* x, const float* gain, const float* factors, const float* dy, float* dx, int64_t rows,
                    int64_t width) const;
-    // `leaves`: memory for a row of each sequence, of a whole number of fours
+    // `leaves`: memory for a row for each sequence, its width rounded up to a multiple of four.
     void norm_gain(const float* x, const float* factors, const float* dy, float4* leaves, float* d_gain,
                    int64_t sequences, int64_t context, int64_t width) const;
 

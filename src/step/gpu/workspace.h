@@ -1,4 +1,4 @@
-// Device memory that an operation needs while it runs. It stays for the next ones, and grows for one that needs more.
+// Device memory that an operation needs while it runs. The next operation reuses it; one that needs more makes it grow.
 #pragma once
 
 #include "src/gpu/device/memory.h"
@@ -11,7 +11,7 @@ public:
 
     size_t bytes() const { return memory_.bytes(); }
 
-    // Memory of undefined content, valid until the next call. Throws Error (out_of_memory).
+    // Returns memory of undefined content, valid until the next call. Throws Error (out_of_memory).
     template <class T>
     T* of(size_t count) {
         if (!memory_.holds(1, count * sizeof(T))) {

@@ -460,7 +460,7 @@ private:
         if (thread_ == 0) to[blockIdx.x] = any;
     }
 
-    // Of a row of a segment of the line.
+    // The factors of a row of a segment of the line.
     __device__ __forceinline__ SegmentFactors& factors(int64_t segment, int row) const {
         return args_.scratch.factors[segment * T::kRows + row];
     }

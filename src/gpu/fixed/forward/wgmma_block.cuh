@@ -273,7 +273,7 @@ struct BlockVariant {
     static constexpr int kStages = kStages_;
     static constexpr int kBlocks = kBlocks_; // per multiprocessor
     static constexpr int kThreads = kGroups * kGroupThreads;
-    // A tile is fetched so many tiles before its turn; the slowest group may be the other stages behind.
+    // How many tiles before its turn a tile is fetched. The slowest group may be the other stages behind.
     static constexpr unsigned kAhead = kStages > 4 ? kStages / 2 : kStages > 3 ? 2 : kStages - 1;
     static constexpr bool kJoint = kGroups > 1;
     static constexpr bool kMasked = kMasked_;

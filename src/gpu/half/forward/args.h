@@ -81,7 +81,7 @@ constexpr int64_t kMostRows = int64_t{1} << 30; // in a head, so that row number
 struct View {
     int queries;
     int keys;
-    int of_first; // keys that the first query sees; below 0: so many queries after it see none either
+    int of_first; // keys that the first query sees; -n: neither it nor the next n queries see any
     bool causal;
 
     explicit View(const Args& args)
