@@ -48,7 +48,7 @@ other measurements:
   accumulate  a small number added up 1000 times, in float32, fp16 and bf16
   start-up  what a process pays for the GPU before its work
   allreduce  a vector added up over the ranks of mpirun
-  step  a training step: forward, backward, optimizer, and the ranks' gradients
+  step  a training step: forward, backward, optimizer, and the sum of the ranks' gradients
 
 what to measure: all combinations of these lists, such as 512,1k..16k*2 (lab5.py's names, with - for _ too):
   --batch_size N  default 32
@@ -149,18 +149,19 @@ std::string step_help() {
     return R"(usage: hw4 bench step [options]
        mpirun -np N build/hw4_mpi bench step [options]     make hw4-mpi
 
-)" + laid_out(R"(Times a training step, that of hw4 train: forward, backward, optimizer, and
-what several ranks need to add up their gradients, in the order that gives the bytes of one rank. A row has
-mean and standard deviation, tokens/s, GFLOP/s and, on a GPU, their share of what its float32 units can do, or under
-bf16 its tensor cores where their rate is known, the peak memory of a rank, each phase's time by operation with the number of calls, and the memory in use at
-most. comm % is the share of a step that is neither forward, backward nor optimizer; it includes the time that ranks
-wait for one another. The JSON file also has the peaks after the start and before the optimizer, and the
-CRC-32 of the parameters after the last step, which no way, shard or number of ranks changes,
-under bf16 with the same micro-batch.
+)" + laid_out(R"(Times a training step of hw4 train: forward, backward, the optimizer and, with several ranks, the sum of
+their gradients, in the order that gives the bytes of one rank. A row has the mean and standard deviation, tokens/s,
+GFLOP/s, on a GPU their share of what its float32 units can do (under bf16 its tensor cores, where their rate is known),
+a rank's peak memory, each phase's time and calls by operation, and the most memory in use. comm % is the share of a
+step that is neither forward, backward nor optimizer; it includes the time that ranks wait for one another. The JSON
+file also has the peaks after the start and before the optimizer, and the CRC-32 of the parameters after the last step.
+This CRC-32 is the same for all --ways, with and without --shard, and for any number of ranks, under bf16 with the same
+micro-batch.
 
-hw4 takes all memory before the first step, so its peak is what a run needs from then on. Memory in use is what a
-framework holds that takes memory for each tensor: each from the operation that writes it to the last one that reads
-it, in the order of hw4's operations, and hw4's own scratch memory. Forward alone keeps nothing for backward, as under torch.no_grad().
+hw4 takes all memory before the first step, so its peak is what every step needs. Memory in use is what a framework
+holds that allocates each tensor separately: a tensor from the operation that writes it to the last one that reads it,
+in the order of hw4's operations, and hw4's scratch memory. Forward alone keeps nothing for backward, as under
+torch.no_grad().
 
   hw4 bench step --model tiny --warmup 1 --repeats 3 --output step.json
   hw4 bench step --preset cs336-memory --memory m.pickle
@@ -178,12 +179,12 @@ it, in the order of hw4's operations, and hw4's own scratch memory. Forward alon
     neighbouring tensors; the same while backward goes on. Default: all
   --buckets BYTES  sizes of buckets, a list, default 1m..1g*10
   --shard[=yes|no|both]  each rank keeps only its share of AdamW's m and v (ZeRO-1)
-  --operations  instead of whole steps, every operation of a step alone, on a GPU in float32: medians, how many calls a
-    step has, and the ratio to what it is timed beside, where 1 is as fast: a product beside cuBLAS's SGEMM in turns,
-    another operation beside a copy on the GPU that reads and writes as many bytes; embed and embed_back with their
-    copies from the host. One warm-up and 3 steps, unless later options say otherwise
-  --one_rank  with several ranks, also the whole batch by the first one alone, and how many times as many tokens/s the
-    others' rows have
+  --operations  time every operation of a step alone, not whole steps, on a GPU in float32: the median, its calls in a
+    step, and the ratio to a yardstick, where 1 is as fast: to cuBLAS's SGEMM for a matrix product, to a copy on the GPU
+    that reads and writes as many bytes for the others. embed and embed_back include their copies from the host. One
+    warm-up and 3 steps, unless later options say otherwise
+  --one_rank  with several ranks, also time the whole batch on the first rank alone; the other rows say how many times
+    as many tokens/s they have
   --threads N  of a rank; default: ranks share the processors
   --device auto|gpu|cpu  auto, the default, takes the CPU; gpu takes GPUs of compute capability 8.0 or later, which
     ranks may share
