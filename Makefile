@@ -200,7 +200,7 @@ HOT := $(filter-out src/contracts/list.cpp src/cpu/engine.cpp,$(CONTRACTS) $(wil
 COLD := $(filter-out $(HOT) $(NO_COMMANDS),$(COMMON) $(CONTRACTS) $(STEP) $(RANKS) src/cpu/engine.cpp \
     $(wildcard src/run/*.cpp src/commands/*.cpp src/bench/*.cpp) src/gpu/kernel_file.cpp)
 HW4_HOST := $(HOT) $(COLD)
-SPLIT_KEYS := $(patsubst %,src/gpu/f32/forward/split_%.cu,bf16 fp16 float)
+SPLIT_KEYS := $(patsubst %,src/gpu/f32/forward/split_%.cu,bf16 fp16 float fold)
 GPU_SOURCES := $(filter-out $(NO_KERNELS),$(wildcard src/gpu/*.cu src/gpu/*/*.cu src/gpu/*/*/*.cu))
 BENCH_GPU := $(wildcard src/bench/gpu/*.cu)
 STEP_ROWS := $(patsubst %,src/step/gpu/%.cu,cross_entropy elements embedding norms)
@@ -241,6 +241,7 @@ FILES_OF_src/gpu/small.cu := $(patsubst %,src/gpu/%.cu,convert row_passes f32/ba
 FILES_OF_src/gpu/f32/rows.cu := $(patsubst %,src/gpu/f32/%.cu,forward/plain_rows forward/row_rungs \
     backward/plain_gradients backward/shared_gradients)
 FILES_OF_src/gpu/f32/tiles.cu := $(patsubst %,src/gpu/f32/forward/%_tiles.cu,register async woven)
+FILES_OF_src/gpu/f32/split.cu := $(patsubst %,src/gpu/f32/forward/split_%.cu,float fold)
 FILES_OF_src/gpu/f32/pairs.cu := $(patsubst %,src/gpu/f32/backward/%.cu,pairs sums)
 FILES_OF_src/gpu/fixed16/wgmma.cu := $(patsubst %,src/gpu/fixed16/forward/%.cu,wgmma_pairs wgmma_pairs_whole)
 FILES_OF_src/gpu/half/mma.cu := $(patsubst %,src/gpu/half/%.cu,forward/mma_half backward/mma_gradients backward/rows)

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/gpu/device/check.h"
-#include "src/gpu/f32/forward/split_fold.cuh"
+#include "src/gpu/f32/forward/split_fold.h"
 #include "src/gpu/f32/forward/split_keys.cuh"
 #include "src/gpu/f32/forward/split_keys.h"
 
@@ -144,11 +144,9 @@ void launch(const Launch& launch, cudaStream_t stream) {
         const auto threads = static_cast<unsigned>(warps * kWarpSize);
         const size_t bytes = T::bytes(warps);
         const auto segments = segments_kernel<T>;
-        const auto fold = fold_kernel<E, T::kDim, T::kRows>;
         // The most of any launch: the attribute is the process's, and another thread may be about to launch more warps.
         const auto most_bytes = static_cast<int>(T::bytes(T::warps(launch.device.shared_bytes)));
         HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
-        HW4_CUDA(cudaFuncSetAttribute(fold, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));
         const bool hands_over = shares.are_larger_than(of_unit);
         if (!args.by_units && (by_lengths || hands_over))
             HW4_CUDA(cudaMemsetAsync(args.scratch.handed_over, 0, shares.blocks * sizeof(unsigned), stream));
@@ -158,9 +156,7 @@ void launch(const Launch& launch, cudaStream_t stream) {
         segments<<<blocks, threads, bytes, stream>>>(args, true);
         HW4_CUDA_LAUNCHED("segments_kernel");
         const auto folds = static_cast<unsigned>(std::min(shares.blocks, units));
-        fold<<<dim3(folds, T::kRows, T::kDim / kFoldColumns), kFoldThreads, sizeof(FoldMemory), stream>>>(
-            args, shares.blocks);
-        HW4_CUDA_LAUNCHED("fold_kernel");
+        launch_fold(args, problem.element, shares.blocks, folds, T::kRows, T::kDim, stream);
         return 0;
     });
 }

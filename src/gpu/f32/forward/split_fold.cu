@@ -1,27 +1,26 @@
-// The second part of split_keys: totals of units that are split among blocks, from the sums of their segments.
-#pragma once
+// The second part of split_keys: totals of units that are split among blocks, from the sums of their segments. One
+// kernel for all elements and sizes: its time is that of a chain of additions.
+#include "src/gpu/f32/forward/split_fold.h"
 
-#include "src/gpu/f32/forward/split_share.cuh"
+#include "src/gpu/device/check.h"
 
 namespace hw4::gpu::split {
+namespace {
 
-constexpr int kFoldColumns = 32;
-constexpr int kFoldSegments = 64; // of a stage
-constexpr int kFoldStages = 6;
 constexpr int kFoldCopiers = 128;
 constexpr int kFoldThreads = 2 * kWarpSize + kFoldCopiers;
 
-struct FoldMemory {
-    alignas(16) float sums[kFoldStages][kFoldSegments][kFoldColumns];
-    alignas(16) SegmentFactors factors[kFoldStages][kFoldSegments];
-    float inverse;
-};
+template <class E>
+__device__ __forceinline__ void store(const Args& args, const RowPlace& place, int column, float x) {
+    E* const out = const_cast<E*>(args.out.template of<E>(place.batch, place.head));
+    narrow_to(out[place.query * args.out.row + column], x);
+}
 
 // Block (x, row, chunk): a unit that is split among several blocks; one of its rows, 32 of its columns. If there are no
 // more units than blocks of segments_kernel, x is a unit; otherwise x is such a block, and the unit is the one that
 // ends in its share and began earlier. Warp 0 has the columns, warp 1 the running sums; the other warps copy.
-template <class E, int kDim, int kRows>
-__global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ Args args, int64_t blocks) {
+__global__ void __launch_bounds__(kFoldThreads)
+    fold_kernel(const __grid_constant__ Args args, Element element, int64_t blocks) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(16) unsigned char block_memory[];
     auto& memory = *reinterpret_cast<FoldMemory*>(block_memory);
@@ -33,7 +32,9 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
     if (share.hands_over || (!by_units && (share.first >= share.end || share.first == unit.first || share.end < end)))
         return;
     const auto row = static_cast<int>(blockIdx.y);
-    const RowPlace place = place_of(args, unit, row, kRows);
+    const auto rows = static_cast<int>(gridDim.y);
+    const int columns = static_cast<int>(gridDim.z) * kFoldColumns;
+    const RowPlace place = place_of(args, unit, row, rows);
     const int64_t first_block = shares.block_of(unit.first);
     const int64_t begin = shares.first(first_block + 1);
     if (!place.exists || begin >= end) return;
@@ -52,9 +53,9 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
     const int copier = static_cast<int>(threadIdx.x) - 2 * kWarpSize;
     const int piece = copier % kSegmentThreads;
     const bool copies_sums = piece < kSumPieces;
-    const int step = kRows * static_cast<int>(copies_sums ? kDim : sizeof(SegmentFactors) / sizeof(float));
+    const int step = rows * (copies_sums ? columns : static_cast<int>(sizeof(SegmentFactors) / sizeof(float)));
     int64_t segment = begin + copier / kSegmentThreads;
-    const float* from = segment * step + (copies_sums ? args.scratch.sums + row * kDim + first_column + piece * 4
+    const float* from = segment * step + (copies_sums ? args.scratch.sums + row * columns + first_column + piece * 4
                                                       : reinterpret_cast<const float*>(args.scratch.factors + row) +
                                                             (piece - kSumPieces) * 4);
     const auto copy_stage = [&](int stage) {
@@ -76,8 +77,8 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
     if (copier >= 0)
         for (int stage = 0; stage < kFoldStages - 1; ++stage) copy_stage(stage);
 
-    const RowState& state = args.scratch.states[first_block * kRows + row];
-    float total = args.scratch.totals[(first_block * kRows + row) * kDim + first_column + lane];
+    const RowState& state = args.scratch.states[first_block * rows + row];
+    float total = args.scratch.totals[(first_block * rows + row) * columns + first_column + lane];
     float lane_sum = state.lanes[lane % kSumLanes];
     for (int stage = 0; stage < stages; ++stage) {
         wait_for_copies<kFoldStages - 2>();
@@ -111,17 +112,31 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
         for (int distance = 1; distance < kSumLanes; distance *= 2) l += __shfl_xor_sync(kAllLanes, l, distance);
         if (lane == 0) {
             memory.inverse = l > 0 ? 1.0f / l : 0.0f;
-            const RowState& last = args.scratch.last_states[block * kRows + row];
+            const RowState& last = args.scratch.last_states[block * rows + row];
             if (blockIdx.z == 0) store_statistics(args, place, {last.M, last.origin, l});
         }
     }
     __syncthreads();
     if (warp != 0 || first_column + lane >= args.dim) return;
-    E* const out = const_cast<E*>(args.out.template of<E>(place.batch, place.head));
-    narrow_to(out[place.query * args.out.row + first_column + lane], result(total, memory.inverse));
+    const float x = result(total, memory.inverse);
+    switch (element) {
+    case Element::float32: return store<float>(args, place, first_column + lane, x);
+    case Element::bf16: return store<Bf16>(args, place, first_column + lane, x);
+    case Element::fp16: return store<Fp16>(args, place, first_column + lane, x);
+    }
 #else
     __trap();
 #endif
+}
+
+} // namespace
+
+void launch_fold(const Args& args, Element element, int64_t blocks, unsigned folds, int rows, int columns,
+                 cudaStream_t stream) {
+    HW4_CUDA(cudaFuncSetAttribute(fold_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FoldMemory)));
+    const dim3 grid(folds, static_cast<unsigned>(rows), static_cast<unsigned>(columns / kFoldColumns));
+    fold_kernel<<<grid, kFoldThreads, sizeof(FoldMemory), stream>>>(args, element, blocks);
+    HW4_CUDA_LAUNCHED("fold_kernel");
 }
 
 } // namespace hw4::gpu::split
