@@ -70,6 +70,9 @@ LEVEL := $(if $(INSTRUMENT),-O1,-O3)
 HW4_CXXFLAGS = -std=c++17 -I. $(if $(INSTRUMENT),-g $(INSTRUMENT),$(HARDEN)) $(LEVEL) $(WARN) $(CXXFLAGS) $(EXACT)
 HW4_LDFLAGS := $(or $(INSTRUMENT),$(HARDEN_LINK)) $(LDFLAGS)
 LDLIBS := -lz -lpthread -ldl
+# Compiles in three quarters of -O1's time. g++ may take a variable for uninitialized there that is not.
+COLD_LEVEL := $(if $(INSTRUMENT),-O1,-Og $(shell $(CXX) -Werror -Wmaybe-uninitialized -x c++ -E /dev/null > /dev/null 2>&1 && \
+    echo -Wno-maybe-uninitialized))
 FILE_FLAGS :=
 HEADER :=
 DEVICE_CODE :=
@@ -157,8 +160,8 @@ GENCODE_WGMMA := $(if $(filter 90,$(ARCHS)),-gencode=arch=compute_90a$(comma)cod
 COMPRESS := $(if $(findstring compress-mode,$(shell $(NVCC) --help)),--compress-mode=balance -Xfatbin -compress-all)
 # nvcc splits the flags that it passes on at commas, as the compiler does after -Wl.
 HOST_FLAGS := $(subst $(empty) $(empty),$(comma),$(strip $(EXACT) $(HARDEN) -Wall -Wextra -Wshadow $(FALSE_ALARMS) -Werror))
-HW4_NVCCFLAGS = -std=c++17 $(LEVEL) -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
-    -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS)$(patsubst %,$(comma)%,$(filter -U%,$(LEVEL))) \
+HW4_NVCCFLAGS = -std=c++17 -I. -ccbin $(CXX) --threads 0 $(COMPRESS) -Werror cross-execution-space-call,reorder \
+    -Wno-deprecated-gpu-targets -Xcompiler $(HOST_FLAGS)$(comma)$(subst $(empty) $(empty),$(comma),$(strip $(LEVEL))) \
     -DHW4_ARCHS='"$(strip $(ARCHS))"' -DHW4_PTX_ARCH=$(PTX_ARCH) $(NVCCFLAGS) $(EXACT_DEVICE)
 NVCC_LDFLAGS := $(patsubst -Wl$(comma)%,-Xlinker %,$(filter -Wl$(comma)%,$(HW4_LDFLAGS))) \
     $(addprefix -Xcompiler ,$(filter-out -Wl$(comma)%,$(HW4_LDFLAGS)))
@@ -259,11 +262,11 @@ hot_first = $(filter $(call objects,$(HOT)),$(1)) $(filter-out $(call objects,$(
 to_linker = $(addprefix $(if $(filter yes,$(CUDA)),-Xlinker ,-Wl$(,)),$(1))
 ifeq ($(CUDA),yes)
 # Those that take longest come first, so that none of them ends last.
-LONGEST := $(patsubst %,src/%.cu,gpu/f32/forward/drawn_tiles gpu/fixed/forward/wgmma_masked \
-    gpu/f32/forward/drawn_masked_tiles gpu/fixed/forward/wgmma_shares gpu/fixed/forward/mma_groups gpu/fixed16/wgmma \
-    gpu/f32/forward/drawn_window_tiles gpu/f32/tiles gpu/fixed16/forward/mma_pairs \
-    gpu/fixed16/forward/wgmma_pairs_masked step/gpu/linears gpu/f32/pairs gpu/half/mma) $(SPLIT_KEYS) \
-    $(patsubst %,src/gpu/%.cu,fixed/forward/wgmma_groups half/wgmma half/forward/split_half)
+LONGEST := $(patsubst %,src/%.cu,gpu/f32/forward/drawn_tiles gpu/f32/forward/drawn_masked_tiles \
+    gpu/fixed/forward/wgmma_masked gpu/fixed/forward/mma_groups gpu/fixed16/wgmma gpu/f32/forward/drawn_window_tiles \
+    gpu/half/forward/split_half gpu/fixed/forward/wgmma_shares gpu/fixed16/forward/mma_pairs gpu/f32/pairs gpu/f32/tiles \
+    gpu/f32/split) $(SPLIT_KEYS) $(patsubst %,src/%.cu,step/gpu/linears gpu/half/mma \
+    gpu/fixed16/forward/wgmma_pairs_masked gpu/half/wgmma gpu/fixed/forward/wgmma_groups)
 GPU_OBJECTS := $(call objects,$(LONGEST) $(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))
 DEVICE_CODE := $(GENCODE)
 COMPILE_CU = $(NVCC) $(HW4_NVCCFLAGS)
@@ -321,7 +324,8 @@ $(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI) $(BUILD)/setting/hw4_mpi
 
 # Beside the tested programs, where these are not in the usual folder.
 LIBRARY_DIR := $(if $(filter-out .,$(BIN)),$(BIN),$(BUILD))
-LIBRARY_OBJECTS := $(call objects,$(LIBRARY_HOST) $(if $(filter yes,$(CUDA)),$(LIBRARY_CUDA),src/library/no_device.cpp))
+IN_LIBRARY := $(call objects,$(LIBRARY_HOST) $(if $(filter yes,$(CUDA)),$(LIBRARY_CUDA),src/library/no_device.cpp))
+LIBRARY_OBJECTS := $(filter $(IN_LIBRARY),$(GPU_OBJECTS)) $(IN_LIBRARY)
 EXAMPLES := $(addprefix $(LIBRARY_DIR)/,example_c example_cpp)
 ## lib: build build/libhw4.so and build/libhw4.a, whose interface is include/hw4.h
 .PHONY: lib
@@ -329,13 +333,13 @@ lib: $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a
 $(LIBRARY_DIR)/libhw4.so: $(LIBRARY_OBJECTS) src/library/exports.map $(BUILD)/setting/$(LIBRARY_DIR)/libhw4.so
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(filter-out -pie,$(subst -Xcompiler -pie,,$(LINK_CU))) -shared $(filter %.o,$^) -o $@ $(call to_linker,-soname=libhw4.so.0 -z defs \
+	$(Q)$(filter-out -pie,$(subst -Xcompiler -pie,,$(LINK_CU))) -shared $(call hot_first,$^) -o $@ $(call to_linker,-soname=libhw4.so.0 -z defs \
 	    --version-script=src/library/exports.map) -lpthread -ldl
 	@ln -sf libhw4.so $@.0
 $(LIBRARY_DIR)/libhw4.a: $(LIBRARY_OBJECTS) $(BUILD)/setting/$(LIBRARY_DIR)/libhw4.a
 	@mkdir -p $(@D)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+	$(Q)rm -f $@ && ar rcs $@ $(call hot_first,$^)
 # Compiled as a user would: C with the archive and the libraries that hw4.pc names, C++ with the shared library.
 $(EXAMPLES): $(LIBRARY_DIR)/example_%: src/library/example.% include/hw4.h $(LIBRARY_DIR)/libhw4.so $(LIBRARY_DIR)/libhw4.a
 	$(call say,CC,$@)
@@ -376,6 +380,8 @@ $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotpro
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
 $(BUILD)/src/step/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma -fno-math-errno
 $(BUILD)/src/step/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mfma -fno-math-errno
+# -O3 takes twice the time for code that is as fast.
+$(BUILD)/src/cpu/f32/generic.cpp.o: private FILE_FLAGS := -O2
 # Without errno a square root is one instruction, which vectorizes.
 $(BUILD)/src/step/generic.cpp.o: private FILE_FLAGS := -fno-math-errno
 # Common headers are precompiled for each optimisation level; g++ uses them only at the same level. Every file still
@@ -394,14 +400,14 @@ $(BUILD)/headers/%.gch: Makefile $(BUILD)/cpp-command
 	@printf '#include <%s>\n' $(HEADERS) > $(@:.gch=)
 	$(call say,CXX,$(@F))
 	$(Q)$(COMPILE_CPP) -x c++-header $(@:.gch=) -o $@
-$(eval $(call with_headers,cold,-O1,$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp \
-    testcases/generate.cpp judge/compare.cpp src/ranks/without_mpi.cpp $(NO_GPU) $(NO_COMMANDS) \
+$(eval $(call with_headers,cold,$(COLD_LEVEL),$(STANDARD_HEADERS),$(COLD) hw4.cu seq.cpp \
+    src/ranks/without_mpi.cpp $(NO_GPU) $(NO_COMMANDS) \
     $(filter-out $(GPU_TESTS),$(HOST_CU))))
 # Files with flags of their own cannot use them.
 $(eval $(call with_headers,hot,$(LEVEL),$(STANDARD_HEADERS),$(filter-out $(CPU_KERNELS) src/step/avx2.cpp \
-    src/step/avx512.cpp src/step/generic.cpp,$(HOT))))
+    src/step/avx512.cpp src/step/generic.cpp,$(HOT)) testcases/generate.cpp judge/compare.cpp))
 # The host's part of a file with kernels launches them and no more; the level is the host's alone.
-$(call objects,$(filter-out $(HOST_CU),$(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))): private LEVEL := -O1
+$(call objects,$(filter-out $(HOST_CU),$(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU))): private LEVEL := -Og
 # The tests' own code would take longer to optimise than to run, except in tests that compute; the tested code is the
 # programs'.
 $(eval $(call with_headers,tests,$(if $(INSTRUMENT),-O1,-O0 -U_FORTIFY_SOURCE),gtest/gtest.h $(STANDARD_HEADERS),\
