@@ -58,21 +58,20 @@ the same bytes on every machine. FILE - is standard output.
 
   --shape B,N,d  batches, tokens, features
   --heads H[,K]  heads of Q, and of K and V if fewer, a divisor of H
-  --keys N  keys, if not as many as the queries
-  --value-dim D  columns of V and O, if not as many as those of Q and K
-  --lengths L,...  how many keys each batch has; the last L is that of all further ones
+  --keys N  keys, default as many as queries
+  --value-dim D  columns of V and O, default as many as of Q and K
+  --lengths L,...  how many keys each batch has; the last L counts for all further batches
   --causal  the file asks for the causal mask
-  --window W  how many keys a query sees at most, with --causal
-  --scale X  what scores are multiplied by
+  --window W  with --causal: the most keys that a query sees
+  --scale X  multiply scores by X
   --backward  the file has dO and asks for gradients; version 1 cannot ask
-  --element float32|bf16|fp16  what numbers are rounded to and stored as
-  --long  a header of version 2 even where version 1 would do
+  --element float32|bf16|fp16  round numbers to this type and store them in it
+  --long  write a header of version 2 even if version 1 is enough
   --seed S  a whole number, default 1
   --kind KIND  distribution of the values, default uniform; --list names them. Some take a number: normal:3, stray:1e6,
     sink:0.5
-  --tokens N  a text for hw4 train: N tokens, uint16, a pattern of 61 again and again, in which one token of 8 is any
-    token
-  --vocabulary V  how many tokens there are, 2 to 65536, default 256
+  --tokens N  a text for hw4 train: N tokens, uint16: a repeated pattern of 61, with one token in 8 random
+  --vocabulary V  number of different tokens, 2 to 65536, default 256
   --list  the cases and the kinds
   -h, --help, -V, --version
 )",

@@ -75,7 +75,7 @@ one value each:
   --decode[=N]  N new tokens, default 1, against seq_len keys: forward alone, how fast K and V are read, and the share
     of the GPU's memory rate. With --cold not from its cache
   --kernel-file FILE  one more kernel for the GPU (src/gpu/hw4_kernel.h); without --kernel, only this one
-  --kind KIND  distribution of the numbers, as testcases/generate has it with --seed 1; default normal:1
+  --kind KIND  distribution of the numbers, as testcases/generate --seed 1 makes them; default normal:1
 how:
   --device auto|gpu|cpu  default: the GPU if there is one
   --threads N  CPU threads, default: all processors

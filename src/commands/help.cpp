@@ -112,7 +112,7 @@ OUTPUT.hw4-*.tmp. Where OUTPUT cannot be replaced, such as a mounted file, the r
 
 - is standard input or output, ./- a file of that name. Pipes and devices are written directly. A file named as
 /dev/fd/N or /dev/stdout is replaced under its own name. Standard output is written in order, from where the file stands
-or at its end (>>), and keeps what it got when a run fails; messages of hw4 go to standard error then.
+or at its end (>>), and keeps what it got when a run fails; hw4's messages go to standard error then.
 )",
                     13);
 }
@@ -121,11 +121,11 @@ std::string many_topic() {
     return laid_out(R"(With several cases hw4 starts the GPU once, and reads the next case while it computes and writes
 the one before. Name the cases as INPUT OUTPUT INPUT OUTPUT ..., or one a line in the file of --pairs: INPUT, blanks,
 OUTPUT; or, for names with blanks, INPUT, one tab, OUTPUT. hw4 skips empty lines and lines that begin with #; OUTPUT
-cannot be - there. It takes each line as soon as it is there: with --pairs - another program can keep one hw4 running
+cannot be - there. hw4 takes each line as soon as it arrives: with --pairs - another program can keep one hw4 running
 and send it cases.
 
 Each OUTPUT gets its name as soon as it is complete. Then hw4 prints a line, in the order of the list: INPUT, a tab, the
-sizes, a tab, "Time: 0.079 seconds". This is the time since the line before or, if later, since the case was there. The
+sizes, a tab, "Time: 0.079 seconds". This is the time since the line before or, if later, since hw4 got the case. The
 last line has the time of the run.
 
 A failed case says so in one line on standard error, and the others go on; the exit code is that of the first failure.

@@ -124,27 +124,27 @@ an existing CHECKPOINT.
 what to train:
 )" + choice("--model", presets()) +
                     R"(  sizes and context, see below; default )" + presets().front().name + R"(
-  --contract f32|bf16  default f32. bf16 rounds what enters products and attention to bf16, for a GPU's tensor cores;
-    all else stays float32. The bytes depend on --micro-batch, which CHECKPOINT keeps, and on the kind of GPU and its
-    cuBLAS, but not on the run or the number of ranks; all CPUs give the same
+  --contract f32|bf16  default f32. bf16 rounds the inputs of products and attention to bf16, for a GPU's tensor cores;
+    the rest stays float32. Its bytes depend on --micro-batch, which CHECKPOINT keeps, on the kind of GPU and its
+    cuBLAS, but not on the run or the number of ranks. All CPUs give the same bytes
   --width N, --hidden N, --layers N, --heads N, --vocabulary N, --context N  other sizes than the model's
-  --token-bits 16|32  of a token in a plain file, default 16
-  --seed N  of the initial weights and of where sequences begin, default 1
+  --token-bits 16|32  size of a token in a plain file, default 16
+  --seed N  decides the initial weights and where sequences begin, default 1
 how to train:
-  --batch N  sequences of a step, default 4
+  --batch N  sequences per step, default 4
   --steps N  steps of the whole training, default 100
-  --learning-rate X  the highest, default 0.001. It rises over the first tenth of the steps and falls as a cosine to a
+  --learning-rate X  its highest value, default 0.001. It rises over the first tenth of the steps and falls as a cosine to a
     tenth of X
   --clip X  the largest norm of a gradient, default 1
-  --weight-decay X, --beta1 X, --beta2 X, --eps X  of AdamW, default 0.1, 0.9, 0.95, 1e-8
-  --micro-batch N  sequences computed at a time, a power of two: fewer take less memory. Default: the whole batch, of
-    several ranks a rank's share; under bf16 name N so that other numbers of ranks give the same bytes
+  --weight-decay X, --beta1 X, --beta2 X, --eps X  for AdamW, default 0.1, 0.9, 0.95, 1e-8
+  --micro-batch N  sequences computed at a time, a power of two; fewer take less memory. Default: the whole batch, or
+    with several ranks a rank's share. Under bf16 give N to get the same bytes with another number of ranks
 what to keep:
-  --save-every K  write CHECKPOINT after each K steps too
-  --until N  stop after step N, for --resume to go on from there; 0 writes the initial weights
-  --resume  go on from CHECKPOINT, to the bytes of a run that was not stopped. Settings come from CHECKPOINT; an option
+  --save-every K  write CHECKPOINT after every K steps too
+  --until N  stop after step N; --resume continues from there. 0 writes the initial weights
+  --resume  continue from CHECKPOINT, with the bytes of a run that was not stopped. Settings come from CHECKPOINT; an option
     that says otherwise is refused (65)
-  --log FILE  a line of JSON for each step: loss, and norm of the gradient. A file is complete at each save, and
+  --log FILE  a line of JSON for each step: loss and norm of the gradient. FILE is complete at each save, and
     --resume keeps its lines up to there; - and pipes get each line at once
 )" + more + R"(  -h, --help, -V, --version
 )") + models +
@@ -152,7 +152,7 @@ what to keep:
 exit codes:
   0  done
   64  wrong usage
-  65  bad data: a token beyond the vocabulary, too few tokens, a damaged CHECKPOINT or one of other settings or tokens;
+  65  bad data: a token beyond the vocabulary, too few tokens, a damaged CHECKPOINT, or one with other settings or tokens;
     a loss or a norm that is not finite, before that step is taken
   66  TOKENS, or CHECKPOINT with --resume, cannot be opened
   69  no usable GPU
