@@ -711,9 +711,9 @@ lint: | need-test
 ## format: lay the sources out with clang-format; format-check only looks
 .PHONY: format format-check
 format:
-	clang-format -i $(STYLED)
+	@clang-format -i $(STYLED)
 format-check:
-	clang-format --dry-run -Werror $(STYLED)
+	@clang-format --dry-run -Werror $(STYLED)
 
 # Installed names differ from the build's: most machines have another seq and another compare.
 INSTALLED := hw4 hw4-seq hw4-compare
@@ -802,10 +802,10 @@ $(NEEDS): need-%:
 ## help: this list
 .PHONY: help
 help:
-	@sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
-	    awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
-	@printf '\nsettings, for any of them:\n'
-	@sed -n 's/^#   make /  make /p' $(firstword $(MAKEFILE_LIST))
+	@(sed -n 's/^## \([a-z0-9-]*\): /\1\t/p' $(firstword $(MAKEFILE_LIST)); echo; echo 'settings, for any of them:'; \
+	    sed -n '/^#   make /{s///;s/   */\t/;p}' $(firstword $(MAKEFILE_LIST))) | awk -F'\t' 'NF < 2 { print; next } \
+	    { line = sprintf("  make %-17s", $$1); count = split($$2, words, " "); for (i = 1; i <= count; ++i) { \
+	      if (length(line words[i]) > 79) { print line; line = sprintf("%24s", "") } line = line " " words[i] } print line }'
 
 -include $(patsubst %.o,%.d,$(HW4_OBJECTS) $(LIBRARY_OBJECTS) $(WITH_MPI) $(TEST_OBJECTS) $(call objects,seq.cpp testcases/generate.cpp \
     judge/compare.cpp $(UNIT_SUPPORT) tests/support/expected_by_cpu.cpp $(UNIT_TESTS) $(FUZZ_SOURCES) $(DIFFERENTIAL) $(GPU_TESTS) $(GPU_SOURCES) $(STEP_GPU) $(BENCH_GPU) \

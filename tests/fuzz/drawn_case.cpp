@@ -15,8 +15,6 @@
 namespace hw4::fuzz {
 namespace {
 
-// ---- Shapes
-
 constexpr int64_t kMostDim = 256;                // the limit of the GPU kernels and of the contract fixed
 constexpr int64_t kUsualWork = int64_t{1} << 22; // multiply-adds of each product: small, to try many cases
 constexpr int64_t kLargeWork = int64_t{1} << 27;
@@ -64,8 +62,6 @@ Problem draw_problem(Random& random) {
     if (random.one_in(20)) return bounded({random.within(1, 500), random.within(1, 20), draw_dim(random)}, kUsualWork);
     return bounded({random.one_in(2) ? 1 : random.within(1, 5), draw_tokens(random), draw_dim(random)}, kUsualWork);
 }
-
-// ---- Values of a matrix
 
 enum class Kind { uniform, normal, heavy, integers, powers, denormals, equal, few, zeros, one_huge, any_exponent };
 constexpr int kKinds = 11;

@@ -111,8 +111,8 @@ class Install(Workplace):
     def test_man_pages_are_filled(self):
         prefix = f"{self.folder}/prefix"
         self.installed(f"PREFIX={prefix}")
-        for page, said in (("hw4.1", r"--window W\n"), ("hw4-bench.1", r"--cold\n"), ("hw4-seq.1", r" hw4-seq .*OUTPUT\n"),
-                           ("hw4.3", r" hw4_run\(.*;\n")):
+        for page, said in (("hw4.1", r"--window W\n"), ("hw4-bench.1", r"--cold\n"), ("hw4.3", r" hw4_run\(.*;\n"),
+                           ("hw4-seq.1", r" hw4-seq .*OUTPUT\n")):
             text = self.run_command("bash", "-c", 'MANWIDTH=80 man -l "$1" | col -bx', "bash",
                                     f"{prefix}/share/man/man{page[-1]}/{page}").stdout
             self.assertRegex(text, said)

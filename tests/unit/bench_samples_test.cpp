@@ -190,8 +190,6 @@ TEST(KeptData, IsAsMadeAnewWhateverCameBefore) {
     }
 }
 
-// ---- Rows
-
 Row some_row() {
     Row row;
     row.cell = small_cell();

@@ -211,8 +211,6 @@ TEST(Orders, LanesCloseAsABalancedTree) {
     EXPECT_EQ(close_lanes(lanes), 4.0f);
 }
 
-// ---- The table
-
 TEST(Contracts, SayWhatTheyLack) {
     EXPECT_EQ(why_not(kF32, Problem(1, 1, 300).of_operation(kBackward)), "");
     EXPECT_EQ(why_not(kFixed, {1, 1, 256}), "");
@@ -227,8 +225,6 @@ TEST(Contracts, HaveTheseRevisions) {
     EXPECT_EQ(kFixed.revision_of(kForward), "fixed.forward/2");
     EXPECT_EQ(kFixed16.revision_of(kForward), "fixed16.forward/1");
 }
-
-// ---- The references on whole problems
 
 // Heads are more units: each gives the bytes that it gives alone, with the keys of its group.
 TEST(ComputeByReference, TakesHeadsOneByOne) {

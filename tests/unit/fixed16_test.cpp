@@ -20,8 +20,6 @@ constexpr int32_t kLargest = Numbers::kLargest;
 
 double scaled(float x, int exponent) { return std::ldexp(double{x}, exponent); }
 
-// ---- Numbers and digits
-
 TEST(Fixed16Exponent, IsTheLargestThatKeepsTheGroupWithinTwoDigits) {
     for (uint32_t exponent = 1; exponent < 255; ++exponent)
         for (const uint32_t mantissa : {0u, 1u, 0x400000u, 0x7efefeu, 0x7efeffu, 0x7eff00u, 0x7eff01u, 0x7fffffu}) {
@@ -110,8 +108,6 @@ TEST(Fixed16Digits, NoSumOverflows) {
     EXPECT_LT(largest, int64_t{1} << 22); // a difference is exact as a float
 }
 
-// ---- Powers of 2
-
 // Every engine takes the table from the contract; this hash is independent of it.
 TEST(Fixed16Table, HasTheseBitsForever) {
     uint64_t hash = 14695981039346656037u; // FNV-1a
@@ -119,8 +115,6 @@ TEST(Fixed16Table, HasTheseBitsForever) {
         for (int byte = 0; byte < 4; ++byte) hash = (hash ^ (fraction >> 8 * byte & 255)) * 1099511628211u;
     EXPECT_EQ(hash, 15170585349756374549u);
 }
-
-// ---- Weights
 
 // Every exponent from the least that kernels compute with (kLeastWeightBits of weights_simd.h) to the largest.
 TEST(Fixed16Weight, OfSegmentsIsTheTables) {
@@ -173,8 +167,6 @@ TEST(Fixed16Weight, HasTheseBitsForever) {
                                                   {-65536, 1},    {-69000, 1},    {-69616, 0}};
     for (const auto& [x, p] : scores) EXPECT_EQ(weight(x, 0, unit_of(14, 14)), p) << x;
 }
-
-// ---- Running sums
 
 TEST(Fixed16Sums, OfValuesCountTheirExponentToo) {
     const TileWeights weights = Fixed16Rules::tile_weights(0, -3.0f, -20);

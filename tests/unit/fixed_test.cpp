@@ -19,8 +19,6 @@ constexpr float kLargestFloat = std::numeric_limits<float>::max();
 
 double scaled(float x, int exponent) { return std::ldexp(double{x}, exponent); }
 
-// ---- Numbers and digits
-
 TEST(FixedExponent, IsTheLargestThatKeepsTheGroupWithinThreeDigits) {
     for (uint32_t exponent = 1; exponent < 255; ++exponent)
         for (const uint32_t mantissa : {0u, 1u, 0x400000u, 0x7efefdu, 0x7efefeu, 0x7efeffu, 0x7eff00u, 0x7fffffu}) {
@@ -118,8 +116,6 @@ TEST(FixedDigits, NoSumOverflows) {
     EXPECT_LT(largest_score, int64_t{1} << 30);
     EXPECT_LT(largest_value, int64_t{1} << 29);
 }
-
-// ---- Weights
 
 double score_of(int32_t x, Unit unit) { return std::ldexp(static_cast<double>(x), unit.whole - unit.bits); }
 

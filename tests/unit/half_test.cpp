@@ -129,8 +129,6 @@ TEST_P(HalfContract, RefusesNumbersThatItsTypeLacks) {
 INSTANTIATE_TEST_SUITE_P(Types, HalfContract, testing::Values(&kBf16, &kFp16),
                          [](const auto& instance) { return std::string(instance.param->name); });
 
-// ---- Gradients
-
 class HalfGradients : public HalfContract {
 protected:
     // Calls `use` with every kernel that this processor has.
