@@ -2,7 +2,7 @@
 #
 #   make V=1             the commands in full
 #   make ARCHS="80 90"   GPU code for these architectures (default: the present GPU's; without one: 90, and PTX of 80)
-#   make PTX_ARCH=75     PTX of this architecture, for the driver of any newer card (default: the newest of ARCHS)
+#   make PTX_ARCH=75     PTX of this architecture, for the driver of any newer GPU (default: the newest of ARCHS)
 #   make CUDA=no         without the GPU engine, as on a machine without nvcc
 #   make CUDA=yes        with the GPU engine, also in make run and make test where there is no GPU
 #   make MPI=yes         for several processes on one case (mpirun, srun); mpicc tells where MPI is, MPICC=... names it
@@ -108,8 +108,8 @@ ifeq ($(NVCC),)
 $(error CUDA=yes needs nvcc, which was not found; NVCC=/path/to/nvcc names it)
 endif
 ascending = $(shell printf '%s\n' $(1) | sort -nu)
-# Without a GPU: machine code for Hopper, which has its own kernels, and PTX, which the driver of any card from compute
-# capability 8.0 on compiles when it first runs. Machine code for more cards takes minutes.
+# Without a GPU: machine code for Hopper, which has its own kernels, and PTX, which the driver of any GPU from compute
+# capability 8.0 on compiles when it first runs. Machine code for more GPUs takes minutes.
 USUAL_ARCH := 90
 USUAL_PTX := 80
 NVCC_ARCHS := $(or $(patsubst compute_%,%,$(filter compute_%,$(shell $(NVCC) --list-gpu-arch))),$(USUAL_PTX) $(USUAL_ARCH))
@@ -135,7 +135,7 @@ endif
 ifeq ($(strip $(ARCHS)),)
 $(error ARCHS is empty: name the architectures to build for, ARCHS="80 90")
 endif
-# The driver of a newer card compiles this PTX; the default is the newest architecture's.
+# The driver of a newer GPU compiles this PTX; the default is the newest architecture's.
 PTX_ARCH := $(or $(PTX_ARCH),$(lastword $(call ascending,$(ARCHS))))
 ARCHS_REMARK := $(if $(ARCHS_REMARK),$(ARCHS_REMARK): hw4 has code for compute capability $(ARCHS) and runs on any from \
     $(PTX_ARCH) on; make ARCHS="75 86" makes code for others.)
@@ -223,7 +223,7 @@ FUZZ_SOURCES := tests/fuzz/case_reader.cpp
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \
     $(if $(filter yes,$(CUDA)),tests/fuzz/gpu_side.cu,tests/fuzz/no_gpu_side.cpp)
 GPU_TESTS := $(wildcard tests/gpu/*_test.cu)
-# Files with kernels for every card that f32 supports, and files without kernels; all others have kernels of fixed.
+# Files with kernels for every GPU that f32 supports, and files without kernels; all others have kernels of fixed.
 PLANS := src/gpu/f32/forward/split_keys.cu src/gpu/f32/backward/kept_pairs.cu
 F32_SOURCES := $(filter-out $(PLANS),$(wildcard src/gpu/f32/*/*.cu)) $(addprefix src/gpu/,convert.cu row_passes.cu) \
     profile/my_kernel.cu tests/support/large_tiles.cu $(patsubst %,src/bench/gpu/%.cu,accumulate naive)

@@ -152,7 +152,7 @@ STEPS = {
                     "device": "gpu"}),
     "accumulate": Step("CS336: sums in low precision and in chains, on the GPU and the CPU", "accumulate",
                        {"devices": ("gpu", "cpu")}),
-    # The ranks share this machine's cards and processors: the figures compare the ways and say nothing of a network.
+    # The ranks share this machine's GPUs and processors: the figures compare the ways and say nothing of a network.
     "collectives": Step("hw4 bench: vectors and gradients added up by ranks that share this machine", "collectives",
                         {"ranks": (2, 4, 6), "sizes": "1m..1g*10",
                          "rules": ("--warmup", "1", "--repeats", "10", "--limit", "1"),

@@ -32,7 +32,7 @@ struct Addends {
 
 // In the order of kAccumulations. The CPU emulates 16-bit types exactly.
 std::vector<float> cpu_sums(const Addends& addends);
-// With the card's own additions. Throws Error.
+// With the GPU's own additions. Throws Error.
 std::vector<float> gpu_sums(const Addends& addends);
 
 // A line for each sum, with count times the number as its type stores it.

@@ -171,7 +171,7 @@ std::string allreduce_line(const AllreduceRow& row) {
                   bandwidth(&AllreduceRow::algorithm_bandwidth).c_str(),
                   bandwidth(&AllreduceRow::bus_bandwidth).c_str(),
                   row.path.empty() ? "-" : std::to_string(row.wrong).c_str(), name_of(row.cell.via));
-    const std::string sharing = row.group.shares_cards() ? ", ranks share a card" : "";
+    const std::string sharing = row.group.shares_cards() ? ", ranks share a GPU" : "";
     return line + (ok ? "ok: " + row.path + sharing : name_of(row.outcome.status) + (": " + row.outcome.reason)) + "\n";
 }
 

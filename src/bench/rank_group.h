@@ -18,14 +18,14 @@ struct RankGroup {
     std::string device = "cpu";
     std::string library; // the communication library; empty: none
 
-    // Whether some ranks share a card: their times say little about separate cards.
+    // Whether some ranks share a GPU: their times say little about separate GPUs.
     bool shares_cards() const { return cards > 0 && cards < ranks; }
 };
 
-// Called by all ranks, like all functions below. A rank on a GPU already uses its card.
+// Called by all ranks, like all functions below. A rank on a GPU already uses its GPU.
 RankGroup group_of(Ranks& ranks, const std::string& device, const std::string& library);
 
-// "4 ranks on one machine, on one card that ranks share, Open MPI v4.1.4"
+// "4 ranks on one machine, on one GPU that ranks share, Open MPI v4.1.4"
 std::string words_of(const RankGroup& group);
 void add_group(JsonFields& fields, const RankGroup& group);
 

@@ -34,7 +34,7 @@ std::unique_ptr<Workbench> workbench_of(const RankGroup& group) {
     return group.device == "gpu" ? gpu_workbench() : cpu_workbench(1);
 }
 
-// The memory for a rank, on its card or its machine.
+// The memory for a rank, on its GPU or its machine.
 size_t free_bytes_of(const RankGroup& group) {
     const int places = group.device == "gpu" ? group.cards : group.machines;
     return workbench_of(group)->free_bytes() * static_cast<size_t>(places) / static_cast<size_t>(group.ranks);

@@ -71,7 +71,7 @@ std::unique_ptr<Summation> make_summation(Via via, bool on_card, int contributio
                                                    ordered->sum(of_rank, {0, count}, values);
                                                });
     }
-    if (!on_card) throw Unsupported("NCCL adds up what is on cards: --device gpu");
+    if (!on_card) throw Unsupported("NCCL adds up what is on GPUs: --device gpu");
     return nccl_summation(share, ranks);
 }
 

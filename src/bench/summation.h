@@ -36,11 +36,11 @@ private:
 };
 
 std::unique_ptr<FloatMemory> host_floats(size_t count);
-// On the calling thread's card. Throws Error.
+// On the calling thread's GPU. Throws Error.
 std::unique_ptr<FloatMemory> card_floats(size_t count);
 // Pinned host memory, from which the GPU copies directly.
 std::unique_ptr<FloatMemory> pinned_floats(size_t count);
-// Distinguishes the calling thread's card from others in the machine.
+// Distinguishes the calling thread's GPU from others in the machine.
 std::string card_identity();
 
 enum class Via { mpi, nccl, ordered };
@@ -68,10 +68,10 @@ public:
 // A rank's share of this many contributions as a single part, for every division.
 SumNode share_of(int contributions, const Ranks& ranks);
 
-// Called by all ranks. Throws Unsupported, on all of them. `on_card`: whether the vectors are on cards.
+// Called by all ranks. Throws Unsupported, on all of them. `on_card`: whether the vectors are on GPUs.
 std::unique_ptr<Summation> make_summation(Via via, bool on_card, int contributions, Ranks& ranks,
                                           Collectives& collectives);
-// NCCL's, for vectors on cards.
+// NCCL's, for vectors on GPUs.
 std::unique_ptr<Summation> nccl_summation(SumNode share, Ranks& ranks);
 
 } // namespace hw4::bench

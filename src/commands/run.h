@@ -31,7 +31,7 @@ std::string list_json();
 std::string version_line();
 
 // Runs one case, in one process or on several ranks, each of which calls this with the same options except for the
-// card: each opens the input, reads, computes and writes its share, and the first one gives the output its name after
+// GPU: each opens the input, reads, computes and writes its share, and the first one gives the output its name after
 // all have agreed. Throws Error; AgreedError where there are several ranks.
 void run_one(const Options& options, Ranks& ranks, InterruptGuard& interrupts);
 

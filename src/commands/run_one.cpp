@@ -338,7 +338,7 @@ private:
     std::vector<RankReport> all_; // by rank
 };
 
-// How many cards to use. Throws Error (no_gpu).
+// How many GPUs to use. Throws Error (no_gpu).
 int cards_of(const Options& options) {
     const int present = gpu::card_count();
     if (present == 0) throw Error(ExitCode::no_gpu, "no usable GPU: " + gpu::unusable().reason);

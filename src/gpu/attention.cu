@@ -152,13 +152,13 @@ std::string lacking(const Kernel& kernel, const Problem& problem, const Device& 
     if (problem.dim > needs.most_dim)
         return "takes d up to " + std::to_string(needs.most_dim) + ", this case has " + std::to_string(problem.dim);
     if (device.arch < needs.arch)
-        return "needs compute capability " + capability(needs.arch) + ", this card has " + capability(device.arch);
+        return "needs compute capability " + capability(needs.arch) + ", this GPU has " + capability(device.arch);
     if (device.arch > needs.last_arch)
-        return "is for compute capability " + capability(needs.last_arch) + " and no later one, this card has " +
+        return "is for compute capability " + capability(needs.last_arch) + " and no later one, this GPU has " +
                capability(device.arch);
     if (!needs.has_own_code && device.code_arch < needs.arch)
         return "needs code for compute capability " + capability(needs.arch) +
-               ", what this build runs on this card is for " + capability(device.code_arch) +
+               ", what this build runs on this GPU is for " + capability(device.code_arch) +
                "; make ARCHS=" + std::to_string(device.arch) + " makes one with it";
     return "";
 }
@@ -175,8 +175,8 @@ Plan planned(const Kernel& kernel, const Problem& problem, const Device& device)
         if (plan.most_scratch > 0) plan.most_scratch += bytes;
     }
     if (plan.why_not.empty() && device.shared_bytes < plan.shared_bytes)
-        plan.why_not = "needs " + std::to_string(plan.shared_bytes) +
-                       " bytes of shared memory a block, this card has " + std::to_string(device.shared_bytes);
+        plan.why_not = "needs " + std::to_string(plan.shared_bytes) + " bytes of shared memory a block, this GPU has " +
+                       std::to_string(device.shared_bytes);
     return plan;
 }
 

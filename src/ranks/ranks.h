@@ -19,7 +19,7 @@ public:
 
     virtual int rank() const = 0;
     virtual int count() const = 0;
-    // The number among the ranks on the same machine, which share its cards.
+    // The number among the ranks on the same machine, which share its GPUs.
     virtual int node_rank() const = 0;
     // Whether all ranks are threads of this process and share its resources.
     virtual bool in_one_process() const { return false; }
@@ -50,7 +50,7 @@ public:
 // The ranks that this process was started with; a process alone is the only rank.
 std::unique_ptr<Ranks> start_ranks();
 
-// Ranks that are threads of one process, as for several cards in one machine.
+// Ranks that are threads of one process, as for several GPUs in one machine.
 //
 // Runs `body` once for each rank, the first rank's in the calling thread. A body may only throw where all other bodies
 // throw too; otherwise they fail in their next exchange. Throws the first rank's exception, or else the next one's;

@@ -194,7 +194,7 @@ TEST(TileKernels, AreInTheTable) {
 
 class EachTileKernel : public KernelTest {
 protected:
-    // The case must be one that large tiles compute. Does nothing where the card has too little shared memory for them.
+    // The case must be one that large tiles compute. Does nothing where the GPU has too little shared memory for them.
     void expect_reference_bytes_of_large_tiles(const AttentionCase& test) {
         const Device card = current_device();
         const size_t bytes = large_tile_bytes(test.problem.dim);
@@ -237,7 +237,7 @@ TEST_P(EachTileKernel, SanitizerLargeTiles) {
         expect_reference_bytes_of_large_tiles(reference_case({batches, 65, dim}, CaseKind::uniform, 3));
 }
 
-// The work queue, as on a card with few multiprocessors, or on the present card with few rows: pieces that begin in the
+// The work queue, as on a GPU with few multiprocessors, or on the present GPU with few rows: pieces that begin in the
 // middle of the keys, undivided rows, fewer rows than blocks, blocks that find the queue empty.
 class DrawnTiles : public testing::Test {
 protected:
@@ -299,7 +299,7 @@ TEST_F(DrawnTiles, GiveTheReferenceBytesInSlices) {
         expect_reference_bytes(reference_case({2, 1700, dim}, CaseKind::uniform, 7), 1, kQueryStep);
 }
 
-// Two simultaneous launches, each of which fills the card: no block may wait forever, whichever blocks start late.
+// Two simultaneous launches, each of which fills the GPU: no block may wait forever, whichever blocks start late.
 TEST_F(DrawnTiles, GiveTheReferenceBytesSideBySide) {
     constexpr int kLaunches = 2;
     const Device card = current_device();

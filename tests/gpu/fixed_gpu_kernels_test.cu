@@ -283,7 +283,7 @@ TEST_P(EachFixedGpuKernel, SanitizerShapes) {
     expect_reference_bytes({2, 330, 64}, CaseKind::uniform, 3);
 }
 
-// The blocks of a full card, some of which continue rows that others have begun. Separate tests of the least size, to
+// The blocks of a full GPU, some of which continue rows that others have begun. Separate tests of the least size, to
 // save the sanitizers' time.
 TEST_P(EachFixedGpuKernel, SanitizerFullCard64) {
     expect_reference_bytes({5 * current_device().multiprocessors / 4, 130, 50}, CaseKind::uniform, 3);
@@ -309,13 +309,13 @@ TEST_P(EachFixedGpuKernel, SanitizerJoint32) { expect_reference_bytes(joint32(),
 INSTANTIATE_TEST_SUITE_P(Fixed, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed)), kernel_of_instance);
 INSTANTIATE_TEST_SUITE_P(Fixed16, EachFixedGpuKernel, testing::ValuesIn(kernels_of(kFixed16)), kernel_of_instance);
 
-// The tests above cover the code for the card's own instruction only where the kernels use it. Hopper's instruction
+// The tests above cover the code for the GPU's own instruction only where the kernels use it. Hopper's instruction
 // follows the table: if the kernels did not see that, all tests would pass with table_pairs instead of wgmma_pairs.
 TEST(CardPowers, FollowTheTable) {
     HW4_SKIP_WITHOUT_GPU();
     const bool follows = card_follows_table();
     EXPECT_TRUE(follows || current_device().arch != 90);
-    if (!follows) GTEST_SKIP() << "this card's instruction for powers of 2 gives others";
+    if (!follows) GTEST_SKIP() << "this GPU's instruction for powers of 2 gives others";
 }
 
 } // namespace

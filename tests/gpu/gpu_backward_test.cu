@@ -173,7 +173,7 @@ TEST_P(EachGpuBackwardKernel, TakesEachOperandWhereItIs) {
             }
 }
 
-// Many units, and as many as a large card has blocks.
+// Many units, and as many as a large GPU has blocks.
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     const int64_t batches = current_device().multiprocessors / 4;
     for (const Mask mask : kEveryMask) {
@@ -184,8 +184,8 @@ TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesWhenTheCardIsFull) {
     }
 }
 
-// So small a card that these problems keep it busy: long pieces of rows, totals that stay where the result will be. And
-// cards with less shared memory.
+// So small a GPU that these problems keep it busy: long pieces of rows, totals that stay where the result will be. And
+// GPUs with less shared memory.
 TEST_P(EachGpuBackwardKernel, GivesTheReferenceBytesAsOnOtherCards) {
     for (const size_t shared_bytes : {current_device().shared_bytes, size_t{99} << 10, size_t{163} << 10})
         for (const Mask mask : kEveryMask)

@@ -1,4 +1,4 @@
-// Several ranks in one process share the card.
+// Several ranks in one process share the GPU.
 #include <gtest/gtest.h>
 
 #include "src/commands/run.h"
@@ -19,7 +19,7 @@ protected:
         options_.json = folder_ / "a.json";
     }
 
-    // The ranks use the cards in turn, like the processes of one machine.
+    // The ranks use the GPUs in turn, like the processes of one machine.
     void run(int count) {
         testing::internal::CaptureStdout();
         on_thread_ranks(count, [&](Ranks& ranks) {

@@ -177,7 +177,7 @@ TEST_P(HalfKernel, GivesTheSameBytesAHundredTimes) {
         }
 }
 
-// As on cards with fewer multiprocessors; in backward fewer than the blocks that add to one sum.
+// As on GPUs with fewer multiprocessors; in backward fewer than the blocks that add to one sum.
 TEST_P(HalfKernel, GivesTheSameBytesOnFewerMultiprocessors) {
     for (const Mask mask : kEveryMask) {
         const Problem problem = own(problem_of({1, 4, 2, 1500, 1500, 64}, mask));

@@ -39,7 +39,7 @@ TEST(KernelOfFile, TakesWhatItSays) {
     EXPECT_EQ(why_not(file, {1, 8, 64}), "");
     EXPECT_EQ(why_not(file, {1, 8, 65}), "kernel my_kernel takes d up to 64, this case has 65");
     EXPECT_EQ(why_not(file, {1, 8, 64}, {61, 49152, 20}),
-              "kernel my_kernel needs compute capability 7.5, this card has 6.1");
+              "kernel my_kernel needs compute capability 7.5, this GPU has 6.1");
     EXPECT_EQ(why_not(file, with_heads()), "kernel my_kernel takes one head, this case has 2");
     EXPECT_EQ(why_not(file, under_mask()), "kernel my_kernel lacks the mask causal");
     file.knows = HW4_KNOWS_HEADS | HW4_KNOWS_CAUSAL;

@@ -54,7 +54,7 @@ TEST(ChooseKernel, EveryProblemUpTo256ColumnsHasOneOnEveryCard) {
                 }
 }
 
-// Only the card's limits and d may exclude a kernel of f32: three rungs have code for 32, 64 and 128 alone.
+// Only the GPU's limits and d may exclude a kernel of f32: three rungs have code for 32, 64 and 128 alone.
 TEST(PlanOf, TakesEveryProblemOfF32OnACardThatNoKernelCanAskTooMuchOf) {
     constexpr Device kAblest{std::numeric_limits<int>::max(), std::numeric_limits<size_t>::max(), 1};
     const std::set<std::string> whole = {"register_tiles", "async_tiles", "woven_tiles"};
@@ -93,7 +93,7 @@ TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
     problem.queries = 64;
     EXPECT_EQ(chosen(problem, kH200), "split_keys");
     problem.batches = 1000;
-    EXPECT_NE(chosen(problem, kH200), "split_keys") << "tiles of rows are full, and so is the card";
+    EXPECT_NE(chosen(problem, kH200), "split_keys") << "tiles of rows are full, and so is the GPU";
     problem.by_lengths = true;
     EXPECT_EQ(chosen(problem, kH200), "split_keys") << "no other takes lengths";
     problem.by_lengths = false;
@@ -178,7 +178,7 @@ TEST(ChooseKernel, StaysWithinTheContract) {
                     EXPECT_EQ(kernel->under, contract) << kernel->name;
 }
 
-// A build for older cards runs on newer ones only as PTX: kernels without code for the card must not be chosen.
+// A build for older GPUs runs on newer ones only as PTX: kernels without code for the GPU must not be chosen.
 TEST(CodeArch, IsTheNewestTheCardRuns) {
     EXPECT_EQ(code_arch(90, {{75, 80, 90}, 90}), 90);
     EXPECT_EQ(code_arch(89, {{75, 80, 86, 90}, 90}), 86);
@@ -197,7 +197,7 @@ TEST(ChooseKernel, LeavesOutKernelsThatTheBuildHasNoCodeFor) {
     const Device newer_than_the_build{90, 232448, 132, 75};
     EXPECT_EQ(chosen({4, 16384, 64}, newer_than_the_build), "register_rows");
     EXPECT_EQ(plan_by("woven_tiles", {1, 1, 64}, newer_than_the_build).why_not,
-              "kernel woven_tiles needs code for compute capability 8.0, what this build runs on this card is for 7.5; "
+              "kernel woven_tiles needs code for compute capability 8.0, what this build runs on this GPU is for 7.5; "
               "make ARCHS=90 makes one with it");
 }
 
@@ -226,7 +226,7 @@ TEST(Scratch, IsAskedForOnlyWhereWorkIsDivided) {
     EXPECT_LT(scratch_bytes("drawn_tiles", {4, 16384, 64}), size_t{32} << 20);
     EXPECT_GT(scratch_bytes("drawn_tiles", {1, 1, 64}), 0u);
     EXPECT_LT(scratch_bytes("drawn_tiles", {1, 1, 64}), size_t{64} << 10) << "as much as few rows need";
-    for (const int64_t dim : {32, 64, 128}) // enough to fill the card several times
+    for (const int64_t dim : {32, 64, 128}) // enough to fill the GPU several times
         for (int64_t batches = 500; batches < 2000; ++batches)
             EXPECT_LE(scratch_bytes("drawn_tiles", {batches, 128, dim}),
                       scratch_bytes("drawn_tiles", {batches + 1, 128, dim}));
@@ -295,7 +295,7 @@ TEST(ChooseKernel, SaysNoBeyondWhatTheKernelsCan) {
     EXPECT_EQ(plan_by("drawn_tiles", {1, 1, 200}, kH200).why_not,
               "kernel drawn_tiles takes d up to 128, this case has 200");
     EXPECT_EQ(plan_by("register_rows", {1, 1, 64}, kPascal).why_not,
-              "kernel register_rows needs compute capability 7.5, this card has 6.1");
+              "kernel register_rows needs compute capability 7.5, this GPU has 6.1");
     EXPECT_NE(plan_by("woven_tiles", {1, 1, 128}, kRtx3090).why_not.find("bytes of shared memory a block"),
               std::string::npos);
     EXPECT_EQ(plan_by("woven_tiles", {1, int64_t{1} << 31, 64}, kH200).why_not,

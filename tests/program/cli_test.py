@@ -140,7 +140,7 @@ def revisions():
 
 
 def kernels(device, contract="f32", operation="forward"):
-    """The kernels that can be used here. What a GPU kernel needs of the card is unknown before there is a case."""
+    """The kernels that can be used here. What a GPU kernel needs of the GPU is unknown before there is a case."""
     wanted = (device, operation, contract, None)
     return [kernel["name"] for kernel in listed()["kernels"]
             if (kernel["device"], kernel["operation"], kernel["contract"], kernel["why_not_here"]) == wanted]

@@ -64,7 +64,7 @@ protected:
     }
 
 private:
-    Problem least_{1, 1, 32}; // every kernel that the card can run takes it
+    Problem least_{1, 1, 32}; // every kernel that the GPU can run takes it
 };
 
 } // namespace hw4::gpu

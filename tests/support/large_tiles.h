@@ -10,7 +10,7 @@
 
 namespace hw4::gpu {
 
-// Above 32 columns the register-tile kernels take large tiles where every multiprocessor gets enough work and the card
+// Above 32 columns the register-tile kernels take large tiles where every multiprocessor gets enough work and the GPU
 // has the shared memory, otherwise small ones.
 bool takes_large_tiles(const Problem& problem, size_t large_bytes, const Device& device);
 

@@ -5,7 +5,7 @@
 
 namespace hw4::gpu {
 
-// `rows` rows of `columns` floats with memory of their own, a pitch apart that suits the card.
+// `rows` rows of `columns` floats with memory of their own, a pitch apart that suits the GPU.
 class PitchedMatrix {
 public:
     PitchedMatrix(size_t rows, size_t columns, Copies copies = Copies::two_d)

@@ -42,7 +42,7 @@ TEST(Allreduce, InOrderHasTheSameBytesForEveryNumberOfRanks) {
 TEST(Allreduce, WhatCannotRunSaysWhy) {
     const AllreduceRow row = measured(cell_of(Via::nccl, 4), 2);
     EXPECT_EQ(row.outcome.status, Status::unsupported);
-    EXPECT_NE(allreduce_line(row).find("unsupported: NCCL adds up what is on cards"), std::string::npos);
+    EXPECT_NE(allreduce_line(row).find("unsupported: NCCL adds up what is on GPUs"), std::string::npos);
 }
 
 // A library that loses a number.
@@ -71,7 +71,7 @@ TEST(Allreduce, BandwidthsAreThoseOfNcclTests) {
     AllreduceRow row{cell_of(Via::mpi, 1000000), {4, 1, 1, "gpu", "Open MPI"}, {}, "host memory", {1e-3}, 0, "", true};
     EXPECT_DOUBLE_EQ(row.algorithm_bandwidth(), 1);
     EXPECT_DOUBLE_EQ(row.bus_bandwidth(), 1.5);
-    EXPECT_NE(allreduce_line(row).find("ok: host memory, ranks share a card"), std::string::npos);
+    EXPECT_NE(allreduce_line(row).find("ok: host memory, ranks share a GPU"), std::string::npos);
     EXPECT_TRUE(row.has_bandwidth());
     row.group.ranks = 1;
     EXPECT_FALSE(row.has_bandwidth());

@@ -137,7 +137,7 @@ TEST(CardPlan, PreparesAllBeforeWhereThereIsAJobsTimeForEveryMultiprocessor) {
     EXPECT_EQ(plan->shares.blocks(), static_cast<uint32_t>(kMultiprocessors));
     EXPECT_FALSE(CardPlan::before(launch_of(47, 512)));
     EXPECT_TRUE(CardPlan::before(launch_of(480, 512, 256)));
-    EXPECT_FALSE(CardPlan::before(launch_of(480, 512, 257))); // more than any card has
+    EXPECT_FALSE(CardPlan::before(launch_of(480, 512, 257))); // more than any GPU has
     EXPECT_TRUE(CardPlan::before(launch_of(133, 128)));       // all jobs alike
     EXPECT_FALSE(CardPlan::before(launch_of(132, 128)));
 }

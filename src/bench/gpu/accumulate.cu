@@ -1,4 +1,4 @@
-// The sums of `bench accumulate` with the card's own additions: one thread for each way.
+// The sums of `bench accumulate` with the GPU's own additions: one thread for each way.
 #include "src/bench/accumulate.h"
 
 #include <cuda_bf16.h>

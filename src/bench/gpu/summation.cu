@@ -125,7 +125,7 @@ public:
             reason = error.what();
         }
         agree_on(reason, ranks);
-        // Ranks that share a card all get this error ("Duplicate GPU detected").
+        // Ranks that share a GPU all get this error ("Duplicate GPU detected").
         if (const int status = library_.init_rank(&communicator_, ranks.count(), id, ranks.rank()); status != 0) {
             communicator_ = nullptr;
             reason = library_.words_of(status, "ncclCommInitRank");

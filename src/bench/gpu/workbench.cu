@@ -1,4 +1,4 @@
-// The card as a workbench: launches the kernels of src/gpu, and the naive baseline. Rows are dim apart, as in a tensor:
+// The GPU as a workbench: launches the kernels of src/gpu, and the naive baseline. Rows are dim apart, as in a tensor:
 // counted memory is that of a tensor of this shape.
 #include <cuda_runtime.h>
 
@@ -22,7 +22,7 @@ namespace hw4::bench {
 namespace gpu_side {
 namespace {
 
-// ---- The card
+// ---- The GPU
 
 size_t free_on_card() {
     size_t free = 0;
@@ -31,7 +31,7 @@ size_t free_on_card() {
     return free;
 }
 
-// Counted memory of the card.
+// Counted memory of the GPU.
 class Memory {
 public:
     Memory() = default;
@@ -70,7 +70,7 @@ public:
 
     void* stream() const { return stream_; }
 
-    // Numbers are floats on the host and in their type's bits on the card. Both functions return when the copy is
+    // Numbers are floats on the host and in their type's bits on the GPU. Both functions return when the copy is
     // complete, after earlier work in the stream.
     void put(const float* from, size_t count, Element element, void* to) const {
         UntouchedVector<unsigned char> stored(count * bytes_of(element));

@@ -22,7 +22,7 @@ std::vector<Kernel> fixed_kernels() {
          &kFixed, kHopperMasked, plan_wgmma_shares, launch_wgmma_shares},
         {"table_pairs", "two digits: three products instead of six; powers of 2 from a table", &kForward, &kFixed16,
          kAmpereAny, plan_mma_pairs, launch_table_pairs},
-        {"mma_pairs", "powers of 2 by the card's own instruction, which gives that table", &kForward, &kFixed16,
+        {"mma_pairs", "powers of 2 by the GPU's own instruction, which gives that table", &kForward, &kFixed16,
          kAmpereAny, plan_mma_pairs, launch_mma_pairs},
         {"wgmma_pairs", "Hopper's asynchronous products, 128 keys and both digits at once, in equal shares", &kForward,
          &kFixed16, kHopperAny, plan_wgmma_pairs, launch_wgmma_pairs},

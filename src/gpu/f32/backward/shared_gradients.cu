@@ -103,7 +103,7 @@ template <class T>
 __global__ __launch_bounds__(T::kThreads, 1) void shared_gradients(const __grid_constant__ GradientArgs args) {
     using Own = typename T::Own;
     __shared__ GradientTiles<T> tiles;
-    static_assert(sizeof tiles <= 48 << 10, "what every card grants a block");
+    static_assert(sizeof tiles <= 48 << 10, "what every GPU allows a block");
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
     const int dim = args.forward.dim;

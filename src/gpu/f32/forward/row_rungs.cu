@@ -192,7 +192,7 @@ __device__ __forceinline__ void add_values(float& o, const float (&p)[kTile], co
 template <class T>
 __global__ __launch_bounds__(T::kThreads, T::kLeastBlocks) void row_tiles(const __grid_constant__ ForwardArgs args) {
     __shared__ RowTiles<T> tiles;
-    static_assert(sizeof tiles <= kSharedBytes, "what every card grants a block");
+    static_assert(sizeof tiles <= kSharedBytes, "what every GPU allows a block");
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
     const int warp = static_cast<int>(threadIdx.x) / kWarpSize; // the query row in the tile
     const int64_t row_blocks = row_blocks_of<T>(args);
