@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "src/gpu/fixed/forward/card_plan.h"
 #include "src/gpu/fixed/kernels.h"
 #include "tests/support/each_kernel.h"
+#include "tests/support/need_gpu.h"
 #include "tests/support/pitched_matrix.h"
 
 namespace hw4::gpu {
@@ -68,6 +68,12 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequences) {
     expect_reference_bytes({multiprocessors, 1030, 64}, CaseKind::spread, 9);
 }
 
+Problem under_the_mask(Problem problem, int64_t more_keys = 0) {
+    problem.keys += more_keys;
+    problem.mask = Mask::causal;
+    return problem;
+}
+
 fixed_point::CardLaunch card_launch(const Problem& problem) {
     return {problem.units(),
             problem.batches * problem.kv_heads,
@@ -88,6 +94,8 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {
         ASSERT_TRUE(beside);
         EXPECT_GT(beside->shares.share(beside->shares.late()).parts, kMostKnown);
         expect_reference_bytes(many, CaseKind::uniform, 9);
+        expect_reference_bytes(under_the_mask(many), CaseKind::uniform, 9);
+        expect_reference_bytes(under_the_mask({heads, 128, dim}), CaseKind::spread, 9); // of one tile each
         Problem of_one_head{1, 200, dim};
         of_one_head.heads = heads;
         EXPECT_FALSE(fixed_point::CardPlan::beside(card_launch(of_one_head)));
@@ -100,15 +108,14 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyJobsOfEachBlock) {
 
 // Here the group without rows is the first of a batch; with fewer keys than queries, rows without keys follow it.
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForManyLongSequencesUnderTheMask) {
-    const auto under_the_mask = [](Problem problem, int64_t more_keys) {
-        problem.keys += more_keys;
-        problem.mask = Mask::causal;
-        return problem;
-    };
-    expect_reference_bytes(under_the_mask(joint64(), 0), CaseKind::uniform, 8);
+    expect_reference_bytes(under_the_mask(joint64()), CaseKind::uniform, 8);
     expect_reference_bytes(under_the_mask(joint64(), -100), CaseKind::spread, 8);
     expect_reference_bytes(under_the_mask(joint32(), 33), CaseKind::uniform, 8);
-    expect_reference_bytes(under_the_mask(joint32(), 0), CaseKind::spread, 8);
+    expect_reference_bytes(under_the_mask(joint32()), CaseKind::spread, 8);
+    for (const int64_t more_keys : {0, 33, 64}) // rows of all columns
+        expect_reference_bytes(
+            under_the_mask(joint_shape(current_device().multiprocessors / 3 + 1, 700, 64, 3), more_keys),
+            CaseKind::spread, 9);
 }
 
 // In some batches all tiles count equally; in others the tiles of K or V do not, or some scores are too fine, or some
@@ -162,6 +169,7 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
         for (const Problem& problem :
              {joint_shape(multiprocessors / 2 + 1, 700, 32, 4), joint_shape(multiprocessors / 2 + 1, 520, 64, 3),
               joint_shape(5 * multiprocessors / 2, 520, 64, 3), // prepared alongside, heads of every kind
+              under_the_mask(joint_shape(multiprocessors / 2 + 1, 520, 64, 3)),
               Problem{multiprocessors / 2 + 1, static_cast<int64_t>(5 * tile_keys() + 10), 128}})
             of_contract.push_back(all_kinds_of_batches(problem, contract(), tile_keys()));
     for (const AttentionCase& test : of_contract) expect_reference_bytes(test);
@@ -171,8 +179,31 @@ TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesWhetherTilesCountAlikeOrNot) {
 TEST_P(EachFixedGpuKernel, GivesTheReferenceBytesForSomeQueries) {
     const int64_t multiprocessors = current_device().multiprocessors;
     const Problem many = Problem(multiprocessors / 2, 2 * kQueryStep + 100, 64).of_keys(520);
-    for (const Problem& problem : {Problem{multiprocessors / 4, 2048, 8}, many, Problem{8, 1216, 128}})
+    const Problem masked = under_the_mask({multiprocessors / 4, kQueryStep + 100, 64});
+    for (const Problem& problem : {Problem{multiprocessors / 4, 2048, 8}, many, masked, Problem{8, 1216, 128}})
         expect_reference_bytes(reference_case(problem, CaseKind::uniform, 9, contract()), in_query_steps(GetParam()));
+}
+
+// The kernel for whole rows takes these; other tests would pass without it.
+TEST(WholeRows, HaveAKernelUnderTheMask) {
+    HW4_SKIP_WITHOUT_GPU();
+    const Device& device = current_device();
+    if (std::min(device.arch, device.code_arch) < 90 || !device.powers_follow_table)
+        GTEST_SKIP() << "wgmma_pairs does not run here";
+    const AttentionCase test(under_the_mask({device.multiprocessors, 330, 64}), CaseKind::uniform, 5, kFixed16);
+    const Scratch scratch = make_scratch(plan_wgmma_pairs(test.problem, device).scratch_bytes);
+    const Stream stream = make_stream();
+    const auto rows = static_cast<size_t>(test.problem.input_rows());
+    PitchedMatrix in(rows, 64);
+    PitchedMatrix out(static_cast<size_t>(test.problem.output_rows()), 64);
+    in.copy_in(test.qkv.data(), rows, stream.get());
+    EXPECT_TRUE(launch_pairs_whole(
+        launch_of(test.problem, device, in.data(), in.stride(), out.data(), out.stride(), scratch.get()),
+        stream.get()));
+    std::vector<float> got(test.expected.size());
+    out.copy_out(got.data(), got.size() / 64, stream.get());
+    HW4_CUDA(cudaStreamSynchronize(stream.get()));
+    EXPECT_TRUE(same_bytes(test.expected, got));
 }
 
 TEST_P(EachFixedGpuKernel, TakesTheLargestNumbers) {
@@ -240,9 +271,13 @@ TEST_P(EachFixedGpuKernel, TakesAnyMagnitudes) {
 // One launch after another in the same memory, each with other numbers, without clearing it.
 TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
     for (const int64_t dim : {32, 64, 128}) {
-        const AttentionCase tests[] = {{{40, 200, dim}, CaseKind::uniform, 1, contract()},
-                                       {{90, 130, dim}, CaseKind::spread, 2, contract()},
-                                       {{3, 700, dim}, CaseKind::uniform, 3, contract()}};
+        std::vector<AttentionCase> tests;
+        tests.emplace_back(Problem{40, 200, dim}, CaseKind::uniform, 1, contract());
+        tests.emplace_back(Problem{90, 130, dim}, CaseKind::spread, 2, contract());
+        tests.emplace_back(Problem{3, 700, dim}, CaseKind::uniform, 3, contract());
+        const Problem masked = under_the_mask({current_device().multiprocessors + 8, 130, dim});
+        if (plan_of(GetParam(), masked, current_device()).why_not.empty())
+            tests.emplace_back(masked, CaseKind::uniform, 4, contract());
         const std::string refusal = plan_of(GetParam(), tests[0].problem, current_device()).why_not;
         if (!refusal.empty()) GTEST_SKIP() << refusal;
         size_t scratch_bytes = 0;
@@ -258,11 +293,11 @@ TEST_P(EachFixedGpuKernel, TakesTheMemoryOfTheLaunchBefore) {
             out.emplace_back(static_cast<size_t>(test.problem.output_rows()), static_cast<size_t>(dim));
             in.back().copy_in(test.qkv.data(), rows, stream.get());
         }
-        for (size_t i = 0; i < std::size(tests); ++i)
+        for (size_t i = 0; i < tests.size(); ++i)
             GetParam().launch(launch_of(tests[i].problem, current_device(), in[i].data(), in[i].stride(), out[i].data(),
                                         out[i].stride(), scratch.get()),
                               stream.get());
-        for (size_t i = 0; i < std::size(tests); ++i) {
+        for (size_t i = 0; i < tests.size(); ++i) {
             std::vector<float> got(tests[i].expected.size());
             out[i].copy_out(got.data(), got.size() / static_cast<size_t>(dim), stream.get());
             HW4_CUDA(cudaStreamSynchronize(stream.get()));
@@ -300,6 +335,7 @@ TEST_P(EachFixedGpuKernel, SanitizerWhole64) {
     const Problem problem{2 * current_device().multiprocessors / 3 + 1, 200, 64};
     EXPECT_TRUE(fixed_point::CardPlan::before(card_launch(problem)));
     expect_reference_bytes(problem, CaseKind::uniform, 3);
+    expect_reference_bytes(under_the_mask(problem), CaseKind::uniform, 3);
 }
 
 // Groups of a block that share its tiles.

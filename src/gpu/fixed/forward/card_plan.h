@@ -210,8 +210,8 @@ inline bool takes_joint(int64_t units, int64_t keys, int64_t queries, int groups
 
 // Whether wgmma_whole.cuh is better for such heads than separate groups: its jobs have three groups, and not too many
 // groups may lack rows: at d = 32 less than a third, at 64 up to a third. Its time relative to separate groups,
-// measured for many heads, at 64: N = 64 1.29, 100 and 128 0.94, 130 0.83, 192 0.84, 256 0.97, 384 0.81, 512 0.83, 1000
-// 0.87, 1800 0.87; at 32: N = 64 1.44, 128 1.02, 160 0.84, 256 1.08, 320 0.93, 512 0.93, 1000 0.92.
+// measured for many heads without a mask, at 64: N = 64 1.29, 100 and 128 0.94, 130 0.83, 192 0.84, 256 0.97, 384 0.81,
+// 512 0.83, 1000 0.87, 1800 0.87; at 32: N = 64 1.44, 128 1.02, 160 0.84, 256 1.08, 320 0.93, 512 0.93, 1000 0.92.
 inline bool takes_whole(int64_t keys, int64_t queries, int64_t dim) {
     constexpr int kGroups = 3;
     constexpr int64_t kFewKeys = 64; // it was not tried with so few

@@ -1,11 +1,14 @@
-// The kernel of wgmma_block.cuh without a mask or statistics, for rows of exactly as many columns as the kernel has. It
-// does little between jobs, which matters most for short jobs: one lane for each of several jobs computes the job's
-// facts, and stores them in shared memory, so that hardly anything stays in registers through the products; and rows
-// never end in the middle of a piece.
+// The kernel of wgmma_block.cuh without statistics, for rows of exactly as many columns as the kernel has. It does
+// little between jobs, which matters most for short jobs: one lane for each of several jobs computes the job's facts,
+// and stores them in shared memory, so that hardly anything stays in registers through the products; and rows never
+// end in the middle of a piece. Its code is short, too: that of wgmma_block.cuh under a mask is larger than a
+// multiprocessor's instruction cache, and waits for instructions a quarter of the time where jobs are short.
 //
-// Heads may be prepared beside it (card_plan.h): before a block copies a head's tiles, it then asks whether the head is
-// ready, and the multiprocessors that prepare heads join late.
+// Without a mask heads may be prepared beside it (card_plan.h): before a block copies a head's tiles, it then asks
+// whether the head is ready, and the multiprocessors that prepare heads join late.
 #pragma once
+
+#include <type_traits>
 
 #include "src/gpu/fixed/forward/card_plan.h"
 #include "src/gpu/fixed/forward/queries.cuh"
@@ -20,13 +23,13 @@ class WholeQueries {
 public:
     using Stored = typename T::Stored;
 
-    // From a job's rows, `stride` numbers apart; there are `rows` of them. Beyond the last row it loads the last row:
-    // its result is not used, and without a condition there is nothing to wait for.
-    __device__ __forceinline__ void fetch(const Stored* job, uint32_t stride, int rows, int group) {
+    // From a job's rows, `stride` numbers apart; there are rows [first, end). In place of a row that does not exist it
+    // loads one that does: its result is not used, and without a condition there is nothing to wait for.
+    __device__ __forceinline__ void fetch(const Stored* job, uint32_t stride, int first, int end, int group) {
         const Stored* const from = job + Digits::column(0);
 #pragma unroll
         for (int step = 0; step < Digits::kSteps; ++step) {
-            const int row = min(group * kGroupRows + Digits::row(step), rows - 1);
+            const int row = max(first, min(group * kGroupRows + Digits::row(step), end - 1));
             x_[step] =
                 __ldcg(reinterpret_cast<const Four<Stored>*>(from + uint64_t{static_cast<uint32_t>(row)} * stride));
         }
@@ -63,7 +66,7 @@ struct WholeVariant : T {
 };
 
 // The facts of a part of a block's share.
-template <class Stored>
+template <class Stored, bool kMasked>
 struct KnownPart {
     ExponentRange k; // of the head
     ExponentRange v;
@@ -72,11 +75,55 @@ struct KnownPart {
     uint32_t head_tiles;   // the head's first tile, among all heads' tiles
     uint32_t first;        // tiles [first, end) of the head; another block computes the others
     uint32_t end;
-    int rows; // of the job
+    uint32_t tiles; // of the whole job
+    int64_t row;    // where the job begins in the unit; below 0 if its first groups have no rows, as under a mask
+    int rows;       // from there to the job's end
 
     __device__ TileRun run() const { return {head_tiles + first, end - first}; }
-    __device__ bool has_rows(int group) const { return rows > group * kGroupRows; }
+    // Under a mask a unit's first job may lack some groups, otherwise the last.
+    __device__ int missing() const { return kMasked && row < 0 ? static_cast<int>(-row) : 0; }
+    __device__ bool has_rows(int group) const { return rows > group * kGroupRows && missing() <= group * kGroupRows; }
+    // Not for pointers: it does not know its unit.
+    __device__ GroupRows rows_of(int group) const {
+        return {0, row + group * kGroupRows, min(kGroupRows, rows - group * kGroupRows)};
+    }
 };
+
+// A group's rows, read from shared memory where they are needed, since registers are few.
+template <class Part>
+struct RowsOfPart {
+    const Part& part;
+    int group;
+
+    template <class Rules>
+    __device__ unsigned whole_tiles(const ForwardArgs& args) const {
+        return part.rows_of(group).template whole_tiles<Rules>(args);
+    }
+    template <class Rules>
+    __device__ unsigned end_tile(const ForwardArgs& args) const {
+        return part.rows_of(group).template end_tile<Rules>(args);
+    }
+    template <class Rules, bool kMasked>
+    __device__ TileSight sight(const ForwardArgs& args, unsigned tile, int more) const {
+        return part.rows_of(group).template sight<Rules, kMasked>(args, tile, more);
+    }
+};
+
+// The jobs of a launch under a mask, as LateShares has those without one.
+template <class Rules>
+struct MaskedShares {
+    SharesOf<JobTilesFor<Rules>> shares;
+
+    __device__ Share share(uint32_t block) const { return shares.share(block); }
+    __device__ JobPart part(const Share& share, uint32_t i) const { return share.part(i, shares.tiles); }
+    __device__ unsigned tiles_of_job(uint32_t job) const { return shares.tiles.of(job); }
+    HW4_INLINE uint32_t blocks() const { return shares.blocks.number(); }
+};
+
+template <class T>
+using WholeShares = std::conditional_t<T::kMasked, MaskedShares<typename T::Rules>, LateShares>;
+template <class T>
+using WholeShare = std::conditional_t<T::kMasked, Share, LateShare>;
 
 // A block's shared memory.
 template <class T>
@@ -88,20 +135,20 @@ struct WholeMemory : BlockMemory<T> {
     static constexpr unsigned kAskedAtOnce = kSlots - (T::kStages + 2);
     static_assert(kAskedAtOnce < 32, "a lane for each");
 
-    LateShare late_share;
+    WholeShare<T> share_of_block;
     uint32_t known_parts; // parts with heads that are known to be ready
-    KnownPart<typename T::Stored> slots[kSlots];
+    KnownPart<typename T::Stored, T::kMasked> slots[kSlots];
 };
 
 // The work of a block: its share, in terms of the problem. It has references because registers are few.
 template <class T>
 struct WholeWork {
-    using Part = KnownPart<typename T::Stored>;
+    using Part = KnownPart<typename T::Stored, T::kMasked>;
 
     const ForwardArgs& args;
     const Prepared& prepared;
     const ReadyHalves* ready; // of each head; null: all heads are ready
-    const LateShares& shares;
+    const WholeShares<T>& shares;
     WholeMemory<T>& memory;
     uint32_t parts;
 
@@ -118,11 +165,14 @@ struct WholeWork {
         if (!__any_sync(~0u, i >= memory.known_parts && i < parts)) return;
         const unsigned lane = threadIdx.x % 32;
         const bool asks = lane < WholeMemory<T>::kAskedAtOnce && i + lane < parts;
-        const JobPart part = shares.part(memory.late_share, asks ? i + lane : i);
-        const uint32_t unit = shares.of_unit.quotient(part.job);
+        const JobPart part = shares.part(memory.share_of_block, asks ? i + lane : i);
+        const uint32_t unit = jobs_of_unit().quotient(part.job);
         const uint32_t head = args.kv_unit(unit);
         const auto lanes_ready = [&] {
-            return __ballot_sync(~0u, asks && (ready == nullptr || load_acquire(ready + head) == 2 * shares.tiles));
+            if constexpr (T::kMasked)
+                return __ballot_sync(~0u, asks);
+            else
+                return __ballot_sync(~0u, asks && (ready == nullptr || load_acquire(ready + head) == 2 * shares.tiles));
         };
         unsigned lanes;
         while (((lanes = lanes_ready()) & 1) == 0) __nanosleep(100);
@@ -135,18 +185,31 @@ struct WholeWork {
     }
 
 private:
+    __device__ const Divisor& jobs_of_unit() const {
+        if constexpr (T::kMasked)
+            return shares.shares.tiles.jobs;
+        else
+            return shares.of_unit;
+    }
+
     __device__ Part known(const JobPart& part, uint32_t unit, uint32_t head) const {
         using Stored = typename T::Stored;
         constexpr int64_t kRows = T::kGroups * kGroupRows;
-        const int64_t row = int64_t{part.job - unit * shares.of_unit.number()} * kRows;
+        const int64_t missing = T::kMasked ? missing_groups(args.queries, T::kGroups) * kGroupRows : 0;
+        const int64_t row = int64_t{part.job - unit * jobs_of_unit().number()} * kRows - missing;
+        const auto tiles = static_cast<uint32_t>(tiles_of<typename T::Rules>(args.keys));
+        uint32_t job_tiles = tiles;
+        if constexpr (T::kMasked) job_tiles = shares.tiles_of_job(part.job);
         const HeadFacts& facts = prepared.heads[head];
         return {facts.k,
                 facts.v,
-                args.q.template as<const Stored>().of(unit) + static_cast<size_t>(row) * args.q.row,
-                args.out.template as<Stored>().of(unit) + static_cast<size_t>(row) * args.out.row,
-                head * shares.tiles,
+                args.q.template as<const Stored>().of(unit) + row * static_cast<int64_t>(args.q.row),
+                args.out.template as<Stored>().of(unit) + row * static_cast<int64_t>(args.out.row),
+                head * tiles,
                 part.first,
                 part.end,
+                job_tiles,
+                row,
                 static_cast<int>(min(kRows, args.queries - row))};
     }
 };
@@ -154,22 +217,21 @@ private:
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     wgmma_whole_kernel(const __grid_constant__ ForwardArgs args, const __grid_constant__ Prepared prepared,
-                       const ReadyHalves* ready, const __grid_constant__ LateShares shares, Handover<T> handover) {
+                       const ReadyHalves* ready, const __grid_constant__ WholeShares<T> shares, Handover<T> handover) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    static_assert(!T::kMasked);
     extern __shared__ __align__(1024) unsigned char block_memory[];
     auto& memory = *reinterpret_cast<WholeMemory<T>*>(block_memory);
     if (address_of(block_memory) % 1024 != 0) __trap(); // the swizzle counts from there
     const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
     if (threadIdx.x == 0) {
-        memory.late_share = shares.share(take_share<T>(handover));
+        memory.share_of_block = shares.share(take_share<T>(handover));
         memory.known_parts = 0;
         TileFetcher<T>::init(memory);
     }
     __syncthreads();
     if (ready == nullptr) wait_for_kernel_before();
 
-    const WholeWork<T> block{args, prepared, ready, shares, memory, uniform(memory.late_share.parts)};
+    const WholeWork<T> block{args, prepared, ready, shares, memory, uniform(memory.share_of_block.parts)};
     Queries<typename T::Rules, T::kDim>& queries = memory.queries[group];
     WorkOf<T> work(memory, prepared.tiles, group);
     const auto sync = [&] { sync_group(group); };
@@ -177,7 +239,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     WholeQueries<T> coming;
     const auto fetch_rows = [&](uint32_t i) {
         const auto& part = block.part(i);
-        coming.fetch(part.queries, static_cast<uint32_t>(args.q.row), part.rows, group);
+        coming.fetch(part.queries, static_cast<uint32_t>(args.q.row), part.missing(), part.rows, group);
     };
     if (work.products.warp == 0) block.wait_for_part(0);
     __syncthreads();
@@ -200,9 +262,14 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             sync_group(group);
             work.begin(queries);
             if (part.first > 0) // the next share's block computed the first tiles of the job
-                handover.template take<0>(work.running, handover_place<T>(memory.late_share.block + 1, group), 1,
+                handover.template take<0>(work.running, handover_place<T>(memory.share_of_block.block + 1, group), 1,
                                           thread, sync);
-            work.attend(queries, args, GroupRows{}, part.first, part.end, facts); // all rows see the same
+            // Under a mask the first groups see less than the whole job.
+            const RowsOfPart<typename WholeWork<T>::Part> where{part, group};
+            const unsigned end =
+                T::kMasked ? min(part.end, where.template end_tile<typename T::Rules>(args)) : part.end;
+            work.attend(queries, args, where, part.first, end, facts);
+            if (T::kMasked) work.products.skip(part.end - max(part.first, end));
             ends = work.ends(); // before the next rows are loaded: later, it would wait for them too
         } else {
             work.products.skip(part.end - part.first);
@@ -213,8 +280,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         if (!last) work.products.ring.wait(); // then the part is known
         fetch_rows(last ? i : i + 1);
         if (!any) continue;
-        if (part.end < shares.tiles)
-            handover.leave(work.running, handover_place<T>(memory.late_share.block, group), 1, thread, sync);
+        if (part.end < part.tiles)
+            handover.leave(work.running, handover_place<T>(memory.share_of_block.block, group), 1, thread, sync);
         else
             work.store_whole(queries, args, part, group, ends);
     }
@@ -224,14 +291,19 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 #endif
 }
 
+// Whether this kernel takes such rows, if there are enough of them.
+template <class T>
+bool takes_rows(const ForwardArgs& args) {
+    static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");
+    static_assert(T::kGroups == 3, "as takes_whole() has it");
+    return args.dim == T::kDim && args.statistics == nullptr && takes_whole(args.keys, args.queries, args.dim) &&
+           args.q.row <= UINT32_MAX;
+}
+
 // None if another kernel has to compute it.
 template <class T>
 std::optional<CardPlan> whole_plan(const ForwardArgs& args, int64_t multiprocessors) {
-    static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");
-    static_assert(T::kGroups == 3, "as takes_whole() has it");
-    if (args.sight.more != 0 || args.dim != T::kDim || args.statistics != nullptr ||
-        !takes_whole(args.keys, args.queries, args.dim) || args.q.row > UINT32_MAX)
-        return std::nullopt;
+    if (args.sight.more != 0 || !takes_rows<T>(args)) return std::nullopt;
     const CardLaunch launch{args.units, args.kv_units(), args.queries, tiles_of<typename T::Rules>(args.keys),
                             T::kGroups, multiprocessors};
     if constexpr (kMayPrepareBeside<typename T::Rules, T::kDim>)
@@ -239,20 +311,31 @@ std::optional<CardPlan> whole_plan(const ForwardArgs& args, int64_t multiprocess
     return CardPlan::before(launch);
 }
 
+// The same under a mask, where all rows see a key and the jobs are more than the blocks.
 template <class T>
-void launch_whole(const ForwardArgs& args, const CardPlan& plan, cudaStream_t stream) {
+std::optional<MaskedShares<typename T::Rules>> masked_whole_shares(const ForwardArgs& args, int64_t multiprocessors) {
+    if (args.sight.more == 0 || args.sight.first < 1 || !takes_rows<T>(args)) return std::nullopt;
+    const auto tiles = job_tiles<typename T::Rules>(args, T::kGroups);
+    const auto shares = SharesOf<JobTilesFor<typename T::Rules>>::of(args.units, tiles, multiprocessors);
+    if (!shares.are_cut()) return std::nullopt;
+    return MaskedShares<typename T::Rules>{shares};
+}
+
+// With these heads prepared beside the products, if any.
+template <class T>
+void launch_whole(const ForwardArgs& args, const WholeShares<T>& shares, const Prepass& prepass, cudaStream_t stream) {
     constexpr size_t kBytes = sizeof(WholeMemory<T>);
     static_assert(kBytes <= 227 * 1024);
     const auto kernel = wgmma_whole_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    const size_t places = handover_places<T>(plan.shares.blocks());
-    const auto of_heads = static_cast<size_t>(plan.preparers > 0 ? ready_bytes(args.kv_units()) : 0);
-    const Prepared prepared =
-        launch_prepare<typename T::Rules>(args, WorkOf<T>::kFacts, of_heads + Handover<T>::cleared_bytes(places),
-                                          Prepass{static_cast<uint32_t>(plan.heads_before), plan.preparers}, stream);
-    const auto* const ready = plan.preparers > 0 ? reinterpret_cast<const ReadyHalves*>(prepared.end) : nullptr;
-    launch_early("launch of wgmma_whole_kernel", kernel, plan.shares.blocks(), T::kThreads, kBytes, stream, args,
-                 prepared, ready, plan.shares, Handover<T>(prepared.end + of_heads, places));
+    const size_t places = handover_places<T>(shares.blocks());
+    const auto of_heads = static_cast<size_t>(prepass.multiprocessors > 0 ? ready_bytes(args.kv_units()) : 0);
+    const Prepared prepared = launch_prepare<typename T::Rules>(
+        args, WorkOf<T>::kFacts, of_heads + Handover<T>::cleared_bytes(places), prepass, stream);
+    const auto* const ready =
+        prepass.multiprocessors > 0 ? reinterpret_cast<const ReadyHalves*>(prepared.end) : nullptr;
+    launch_early("launch of wgmma_whole_kernel", kernel, shares.blocks(), T::kThreads, kBytes, stream, args, prepared,
+                 ready, shares, Handover<T>(prepared.end + of_heads, places));
 }
 
 } // namespace hw4::gpu::fixed_point

@@ -19,6 +19,8 @@ constexpr int kPairSteps = TwoDigits::kTileKeys / 32; // of 32 keys, one product
 constexpr int32_t kScoreStart = 0x4b400000;           // the bits of 1.5 * 2^23
 constexpr int kLeastPlainBits = 8;                    // from this F on all exponents are exact in one fma
 constexpr int32_t kHiddenScore = -(1 << 30);          // of a hidden key: P is 0
+// The same for scores as floats: the bits of -2^100. Times a plain unit it is finite, and far below any P but 0.
+constexpr int32_t kHiddenFloat = static_cast<int32_t>(0xf1800000);
 
 // Sums of products of digits, [L1 | L0].
 template <int kN>
@@ -75,16 +77,16 @@ struct PairGroup {
     }
 
     // Tiles [first, end) of the rows' keys.
-    template <int kDim>
+    template <int kDim, class Rows>
     __device__ __forceinline__ void attend(const Queries<TwoDigits, kDim>& queries, const ForwardArgs& args,
-                                           const GroupRows& where, unsigned first, unsigned end,
-                                           const HeadFacts& facts) {
+                                           const Rows& where, unsigned first, unsigned end, const HeadFacts& facts) {
         constexpr int kKeys = TwoDigits::kTileKeys;
         const unsigned whole_tiles =
-            kMasked ? where.whole_tiles<TwoDigits>(args) : static_cast<unsigned>(args.keys / kKeys);
+            kMasked ? where.template whole_tiles<TwoDigits>(args) : static_cast<unsigned>(args.keys / kKeys);
         const unsigned whole = uniform(max(first, min(whole_tiles, end)));
         unsigned tile = uniform(first);
-        if (is_steady(queries, facts)) {
+        if (!(kMasked && kManyJobs) &&
+            is_steady(queries, facts)) { // short jobs wait for instructions: one loop has fewer
             const float unit[] = {fixed::power(16 - exponent[0] - facts.k.largest()),
                                   fixed::power(16 - exponent[1] - facts.k.largest())};
             attend_run(tile, whole, [&](int32_t(&x)[kPairScores], float& v_weight) {
@@ -92,14 +94,17 @@ struct PairGroup {
                 return plain_weights(x, unit);
             });
         }
-        const auto sight = [&] { return where.sight<TwoDigits, kMasked>(args, tile, Products::seen_more(args)); };
+        const auto sight = [&] {
+            return where.template sight<TwoDigits, kMasked>(args, tile, Products::seen_more(args));
+        };
         const int& least = queries.least_value; // read where it is needed, which saves a register
         attend_run(tile, end, [&](int32_t(&x)[kPairScores], float& v_weight) {
             const TileScales of_tile = products.scales(tile);
             v_weight = fixed16::value_weight(least - of_tile.v_exponent);
             const int bits[] = {exponent[0] + of_tile.k_exponent - 16, exponent[1] + of_tile.k_exponent - 16};
-            if (tile < whole && __all_sync(~0u, is_plain(bits[0]) && is_plain(bits[1]))) {
+            if ((kMasked || tile < whole) && __all_sync(~0u, is_plain(bits[0]) && is_plain(bits[1]))) {
                 const float unit[] = {fixed::power(-bits[0]), fixed::power(-bits[1])};
+                if (kMasked && tile >= whole) hide(x, sight());
                 return plain_weights(x, unit);
             }
             return any_weights(x, of_tile.k_exponent, sight());
@@ -178,8 +183,14 @@ private:
         }
     }
 
-    // For tiles that all rows see whole, with F from 8 to 12: every number here is a multiple of 2^-F below 2^(24 - F),
-    // and exact.
+    // Gives hidden keys a score so far below all others that P is 0.
+    static __device__ __forceinline__ void hide(int32_t (&x)[kPairScores], const TileSight& sight) {
+#pragma unroll
+        for (int i = 0; i < kPairScores; ++i) x[i] = sight.sees(i) ? x[i] : kHiddenFloat;
+    }
+
+    // For tiles with F from 8 to 12: every number here but those of hidden keys is a multiple of 2^-F below
+    // 2^(24 - F), and exact.
     static __device__ __forceinline__ PairWeights plain_weights(const int32_t (&x)[kPairScores],
                                                                 const float (&unit)[kRowsEach]) {
         int32_t largest[kRowsEach];
@@ -187,10 +198,11 @@ private:
         PairWeights weights;
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            const float biased = float_of(static_cast<uint32_t>(largest[row]));
+            const bool empty = kMasked && largest[row] == kHiddenFloat;
+            const float biased = empty ? 0.0f : float_of(static_cast<uint32_t>(largest[row]));
             weights.unit[row] = unit[row];
             weights.top[row] = fused(-biased, unit[row], fixed16::kTop);
-            weights.m[row] = (biased - kRoundToInt) * unit[row];
+            weights.m[row] = empty ? -HUGE_VALF : (biased - kRoundToInt) * unit[row];
         }
         return weights;
     }

@@ -12,11 +12,12 @@
 //           running sums of its groups, and at 64 for each head how much of it is ready.
 // Overlap   Products of one group with the weights of others, and within a group the products of the first half of a
 //           tile's weights with the making of the second (d up to 64); other overlaps as in wgmma_shares.
-// Rows      Whole rows, of exactly 32 or 64 columns, without a mask or statistics, have a kernel of
-//           their own (wgmma_pairs_whole.cu), if there is a job's time for every multiprocessor and rows are not too
-//           few (takes_whole): one block of three groups, with less work between jobs. At 64, with many heads, most
-//           are prepared beside the products.
-// Masks     Kernels of their own (wgmma_pairs_masked.cu).
+// Rows      Whole rows, of exactly 32 or 64 columns, without statistics, have a kernel of their own
+//           (wgmma_pairs_whole.cu), if there are more jobs than multiprocessors and rows are not too few
+//           (takes_whole): one block of three groups, with less work between jobs and shorter code. At 64, with many
+//           heads and no mask, most are prepared beside the products.
+// Masks     Kernels of their own: for whole rows of 64 columns that all see a key, and (wgmma_pairs_masked.cu) for
+//           others.
 // Elements  float32, bf16 or fp16, the same for all tensors. The pre-pass has code for each; whole rows for 32 and for
 //           16 bits; otherwise rows of Q and O take a branch that is the same for a whole launch, since kernels for
 //           each would take long to compile.
@@ -37,7 +38,9 @@ using namespace fixed_point;
 size_t shared_bytes_for(int64_t dim) {
     switch (padded_columns(dim)) {
     case 32: return sizeof(WholeMemory<WholeVariant<PairsJoint32, float>>);
-    case 64: return sizeof(WholeMemory<WholeVariant<PairsJoint64, float>>);
+    case 64:
+        return std::max(sizeof(WholeMemory<WholeVariant<PairsJoint64, float>>),
+                        sizeof(WholeMemory<WholeVariant<PairsJoint64::Masked, float>>));
     default: return sizeof(BlockMemory<PairsJoint128>);
     }
 }
