@@ -24,12 +24,12 @@ TEST(TileQueue, HasEveryTileOnceWhateverTheNumbers) {
         }
 }
 
-TEST(TileQueue, HasWholeRowsOnlyWhereTheyDifferInLength) {
-    for (const unsigned rows : {1u, 263u, 512u, 10000u}) {
-        const Queue queue = queue_of(rows, 64, 264, false);
-        EXPECT_EQ(queue.whole, rows);
-        EXPECT_EQ(queue.length(), rows);
-    }
+TEST(TileQueue, HasWholeRowsOnlyWhereTheyAreFewOrDifferInLength) {
+    for (const unsigned rows : {1u, 263u, 395u, 512u, 10000u})
+        for (const bool equal : {false, true}) {
+            const Queue queue = queue_of(rows, 64, 264, equal);
+            EXPECT_EQ(queue.whole == rows && queue.length() == rows, !equal || rows < 396) << rows << " " << equal;
+        }
 }
 
 const Device kH200{90, 232448, 132};

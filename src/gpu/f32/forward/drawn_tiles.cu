@@ -5,8 +5,8 @@
 //           the short loop of p*v, so instruction fetch is late there. Here the blocks fill the GPU once and draw the
 //           next row of tiles until none is left; the last two rows for each block come in pieces of two thirds, two
 //           ninths, ..., with registers handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
-//           With fewer than three rows for two blocks, woven_tiles takes less time (tile_queue.h), if it takes the
-//           problem's d. Under a mask rows differ in length, and blocks draw whole rows from the longest to the
+//           With fewer than three rows for two blocks, woven_tiles takes less time (tile_queue.h); for a d that it
+//           does not take, rows are drawn whole then. Under a mask rows differ in length, and blocks draw whole rows from the longest to the
 //           shortest.
 // Who, Memory, Order   As in woven_tiles, with zeros for missing columns. Scratch: up to 21 MB on an H200, for each
 //           launch at a time.

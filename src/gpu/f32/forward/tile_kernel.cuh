@@ -446,8 +446,7 @@ unsigned blocks_on(const Device& device) {
 // multiprocessor while others stayed empty, which took 1.6 times as long.
 template <class T>
 int64_t drawing_blocks(const ForwardArgs& args, const Device& device) {
-    const int64_t all = blocks_on<T>(device);
-    return args.sight.more != 0 ? std::min(all, blocks_of<T>(args)) : all;
+    return std::min<int64_t>(blocks_on<T>(device), blocks_of<T>(args));
 }
 
 template <class T>

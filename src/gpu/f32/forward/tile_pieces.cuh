@@ -7,7 +7,8 @@
 //              and however much some multiprocessors are slower than others. The contract adds keys in order: a piece
 //              that does not begin at key 0 continues from registers stored in scratch memory. The block that stores
 //              them drew earlier, so it has started, and it waits only for earlier ones: no block waits for ever. For
-//              that, a block that has drawn its next piece must store the state of its last one before it waits.
+//              that, a block that has drawn its next piece must store the state of its last one before it waits. With
+//              few rows there are no pieces, and at most a block for each row (tile_queue.h).
 //
 // Under a mask a row of tiles ends with the last key that one of its query rows sees, and has at least one tile. It
 // begins with the tile of the first key that one of them sees. Long rows come first: a multiprocessor is done when its
