@@ -16,6 +16,26 @@ __device__ __forceinline__ void store(const Args& args, const RowPlace& place, i
     narrow_to(out[place.query * args.out.row + column], x);
 }
 
+// Calls add(load(i)) for all i below `count`, in order. Each addition waits for the one before, so that loads are
+// early; some are of an i from 0 to kFoldSegments - 1 that is not below `count`.
+template <class Load, class Add>
+__device__ __forceinline__ void each_in_order(int count, const Load& load, const Add& add) {
+    constexpr int kAhead = 8;
+    static_assert(kFoldSegments % kAhead == 0);
+    decltype(load(0)) next[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) next[j] = load(j);
+    for (int left = count; left > 0; left -= kAhead) {
+        const int after = (count - left + kAhead) % kFoldSegments;
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j) {
+            const auto x = next[j];
+            next[j] = load(after + j);
+            if (j < left) add(x);
+        }
+    }
+}
+
 // Block (x, row, chunk): a unit that is split among several blocks; one of its rows, 32 of its columns. If there are no
 // more units than blocks of segments_kernel, x is a unit; otherwise x is such a block, and the unit is the one that
 // ends in its share and began earlier. Warp 0 has the columns, warp 1 the running sums; the other warps copy.
@@ -80,6 +100,8 @@ __global__ void __launch_bounds__(kFoldThreads)
     const RowState& state = args.scratch.states[first_block * rows + row];
     float total = args.scratch.totals[(first_block * rows + row) * columns + first_column + lane];
     float lane_sum = state.lanes[lane % kSumLanes];
+    // Otherwise all factors are 1, and sums are added without them, which is faster.
+    const bool has_factors = has_changed_later(args, shares, first_block, block + 1);
     for (int stage = 0; stage < stages; ++stage) {
         wait_for_copies<kFoldStages - 2>();
         __syncthreads();
@@ -88,23 +110,22 @@ __global__ void __launch_bounds__(kFoldThreads)
         const auto& factors = memory.factors[stage % kFoldStages];
         if (copier >= 0) {
             copy_stage(stage + kFoldStages - 1);
-        } else if (warp == 0) {
+        } else if (has_factors && warp == 0) {
 #pragma unroll 16
             for (int i = 0; i < count; ++i) total = fused(total, factors[i].rescale, sums[i][lane]);
-        } else {
-            bool raised = false;
-            for (int i = lane; i < count; i += kWarpSize)
-                raised = raised || factors[i].raised[0] != 1.0f || factors[i].raised[1] != 1.0f;
-            if (__any_sync(kAllLanes, raised)) {
-                for (int i = 0; i < count; ++i)
-                    for (int tile = 0; tile < kTiles; ++tile)
-                        lane_sum = lane_sum * factors[i].raised[tile] + factors[i].shares[tile][lane % kSumLanes];
-            } else { // a chain of additions takes half as long as one with factors of 1
-#pragma unroll 16
-                for (int i = 0; i < count; ++i)
+        } else if (has_factors) {
+#pragma unroll 8
+            for (int i = 0; i < count; ++i)
 #pragma unroll
-                    for (int tile = 0; tile < kTiles; ++tile) lane_sum += factors[i].shares[tile][lane % kSumLanes];
-            }
+                for (int tile = 0; tile < kTiles; ++tile)
+                    lane_sum = lane_sum * factors[i].raised[tile] + factors[i].shares[lane % kSumLanes][tile];
+        } else if (warp == 0) {
+            each_in_order(
+                count, [&](int i) { return sums[i][lane]; }, [&](float x) { total += x; });
+        } else {
+            each_in_order(
+                count, [&](int i) { return *reinterpret_cast<const float2*>(factors[i].shares[lane % kSumLanes]); },
+                [&](const float2& x) { lane_sum = (lane_sum + x.x) + x.y; });
         }
     }
     if (warp == 1) {

@@ -15,7 +15,7 @@
 //           A block does not know the reference of a unit that began earlier. It computes the scores of the first tile
 //           and assumes that the reference has not changed since. If it has, a second launch computes the share
 //           again, with the reference that follows from the tiles' largest scores; otherwise that launch ends at once.
-// Order     The contract's. A factor of 1 multiplies exactly, so every fold has one.
+// Order     The contract's. A factor of 1 changes no bit, so a fold may leave it out.
 // Limits    With 16-bit elements, eight rows are limited by instructions, not by memory. With few units, time passes
 //           between the launches, and the fold of one row's segments is one chain.
 #pragma once
@@ -243,11 +243,8 @@ private:
     __device__ bool has_changed_before(const Share& share) const {
         const Shares& shares = share.all;
         const int64_t first_block = shares.block_of(share.first_unit.first);
-        bool changed = thread_ == 0 && args_.scratch.changed_in_first[first_block] != 0;
-        for (int64_t block = first_block + 1 + thread_; block < blockIdx.x; block += threads_)
-            changed = changed ||
-                      (shares.first(block) < shares.first(block + 1) && args_.scratch.changed_in_later[block] != 0);
-        return __syncthreads_or(changed) != 0;
+        return args_.scratch.changed_in_first[first_block] != 0 ||
+               has_changed_later(args_, shares, first_block, blockIdx.x);
     }
 
     // ---- Segments
@@ -376,18 +373,15 @@ private:
                                                  const float (&shares)[kTiles][T::kLaneSums]) {
         segment_.store_sums(args_.scratch.sums + segment * T::kRows * T::kDim);
         segment_.each_sum([&](int i, int row, int sum) {
-#pragma unroll
-            for (int tile = 0; tile < kTiles; ++tile) factors(segment, row).shares[tile][sum] = shares[tile][i];
+            *reinterpret_cast<float2*>(factors(segment, row).shares[sum]) = {shares[0][i], shares[1][i]};
         });
         if (segment_.lane() >= T::kRows) return;
         SegmentFactors& kept = factors(segment, segment_.lane());
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-            kept.raised[tile] = raise.raised[tile];
-            // A repeated share stores the same value, since first_above is the same: other blocks may read it.
-            kept.largest[tile] = raise.largest[tile];
-        }
-        kept.rescale = raise.rescale;
+        // A repeated share stores the same largest scores, since first_above is the same: other blocks may read them.
+        *reinterpret_cast<float4*>(kept.raised) = {raise.raised[0], raise.raised[1], raise.largest[0],
+                                                   raise.largest[1]};
+        // Also what is unused, so that whole sectors are written.
+        *reinterpret_cast<float4*>(&kept.rescale) = {raise.rescale, 0.0f, 0.0f, 0.0f};
     }
 
     // ---- A unit's end

@@ -144,7 +144,7 @@ void launch(const Launch& launch, cudaStream_t stream) {
         const auto threads = static_cast<unsigned>(warps * kWarpSize);
         const size_t bytes = T::bytes(warps);
         const auto segments = segments_kernel<T>;
-        // The most of any launch: the attribute is the process's, and another thread may be about to launch more warps.
+        // The most of any launch: another thread may be about to launch the same function with more warps.
         const auto most_bytes = static_cast<int>(T::bytes(T::warps(launch.device.shared_bytes)));
         HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
         const bool hands_over = shares.are_larger_than(of_unit);

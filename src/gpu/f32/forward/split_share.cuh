@@ -5,6 +5,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstddef>
+
 #include "src/contracts/f32/backward.h"
 #include "src/gpu/common/handover.cuh"
 #include "src/gpu/common/shared_memory.cuh"
@@ -18,14 +20,14 @@ constexpr int kTiles = kSegmentKeys / kKeyTile;
 static_assert(kTiles == 2);
 
 // The facts of a segment of a row besides its sums o.
-struct SegmentFactors {
-    float shares[kTiles][kSumLanes]; // added to the eight running sums for each tile
+struct alignas(16) SegmentFactors {
+    float shares[kSumLanes][kTiles]; // added to the eight running sums for each tile
     float raised[kTiles];            // factors of the running sums before that
-    float rescale;                   // factor of the totals before o is added
     float largest[kTiles];           // the tiles' largest scores
+    float rescale;                   // factor of the totals before o is added
     float unused[3];
 };
-static_assert(sizeof(SegmentFactors) % 16 == 0);
+static_assert(offsetof(SegmentFactors, raised) % 16 == 0 && offsetof(SegmentFactors, rescale) % 16 == 0);
 
 // The state of a row from segment to segment, besides its totals.
 struct RowState {
@@ -224,6 +226,17 @@ __device__ __forceinline__ Share share_of_unit(const Args& args, int64_t index, 
     const auto in_batch = static_cast<int>(index % units);
     share.first_unit = {batch, in_batch, before + int64_t{in_batch} * count, count};
     return share;
+}
+
+// Whether a reference changed in the blocks after `first_block`, up to and without `end`, while they computed the
+// segments of one unit. All threads of the block call it.
+__device__ __forceinline__ bool has_changed_later(const Args& args, const Shares& shares, int64_t first_block,
+                                                  int64_t end) {
+    bool changed = false;
+    for (int64_t block = first_block + 1 + threadIdx.x; block < end; block += blockDim.x)
+        changed =
+            changed || (shares.first(block) < shares.first(block + 1) && args.scratch.changed_in_later[block] != 0);
+    return __syncthreads_or(changed) != 0;
 }
 
 __device__ __forceinline__ Unit unit_after(const Args& args, const Unit& unit) {
