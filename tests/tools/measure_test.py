@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU `hw4 bench` parses
-each command, made-up times replace its own, and hw4 computes on the CPU; with a GPU some steps are measured. Then the
-program itself: which steps it runs, and when a file replaces another."""
+each command, made-up times replace its own, and hw4 computes on the CPU; with a GPU some steps are measured."""
 import contextlib
-import dataclasses
 import importlib.util
 import io
 import json
@@ -35,7 +33,6 @@ from program_module import program_as_module  # noqa: E402
 
 needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
 HIDDEN = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # nothing is measured
-measure = sys.modules["measure"] = program_as_module(ROOT / "report/measure")
 
 
 class Workplace(unittest.TestCase):
@@ -238,81 +235,6 @@ class WithGpu(Workplace):
         rows = json.loads((self.dir / "rows.json").read_text())["rows"]
         self.assertEqual([(list(row["peers"]), row["causal"]) for row in rows],
                          [(["cudnn", "fa2"], causal) for causal in (False, True)])
-
-
-# ---- The program
-
-
-class Program(Workplace):
-    """Runs with runners that only pretend to measure."""
-    ONE, TWO, TRACED = "half_ladder", "sequential", "files"
-    TRACES = STEPS[TRACED].traces
-
-    def setUp(self):
-        super().setUp()
-        self.git = {"commit": "abc", "dirty": False}
-        self.value, self.failing, self.traces = "old", {}, self.TRACES
-        self.gpu = [{"name": "Fake 1"}]
-        steps = {name: dataclasses.replace(STEPS[name], runner="pretend", cells={"name": name, "shapes": ("t01",)},
-                                           goals=(), gpu=name == self.TRACED)
-                 for name in (self.TRACED, self.TWO, self.ONE)}
-        for patch in (mock.patch.object(measure, "STEPS", steps),
-                      mock.patch.dict(measure.RUNNERS, pretend=self.pretend),
-                      mock.patch.object(provenance, "git_state", lambda *_: self.git),
-                      mock.patch.object(provenance, "gpu_state", lambda: self.gpu)):
-            self.enter(patch)
-
-    def pretend(self, bench, name, shapes):
-        with open(self.dir / "calls", "a", encoding="utf-8") as calls:
-            calls.write(f"{name} ")
-        (self.dir / "build_folder").write_text(str(bench.build))
-        bench.open(measured=self.value, cases=[], memory=None)
-        for trace in self.traces if name == self.TRACED else ():
-            (bench.traces / trace).write_text(json.dumps(self.value))
-        if name in self.failing:
-            raise self.failing[name]
-
-    def run_program(self, *words, exit_code=0):
-        """The steps that ran."""
-        (self.dir / "calls").write_text("")
-        with mock.patch.object(sys, "argv", ["measure", "--data", str(self.dir / "data"), *words]):
-            try:
-                code = measure.main()
-            except SystemExit as ended:
-                code = ended.code
-        self.assertEqual(code, exit_code)
-        return (self.dir / "calls").read_text().split()
-
-    def document(self, name):
-        return json.loads((self.dir / "data" / f"{name}.json").read_text())
-
-    def test_only_what_is_missing(self):
-        every = [self.TRACED, self.TWO, self.ONE]
-        self.assertEqual(self.run_program(), every)
-        self.assertTrue(self.document(self.ONE)["complete"])
-        self.assertEqual(self.document(self.ONE)["command"], ["report/measure", "--only", self.ONE])
-        self.assertEqual(sorted(path.name for path in (self.dir / "data").iterdir()),
-                         sorted([f"{name}.json" for name in every] + list(self.TRACES)))
-        self.assertEqual(self.run_program(), [])
-        (self.dir / "data" / f"{self.ONE}.json").write_text('{"complete": tr')
-        (self.dir / "data" / self.TRACES[0]).unlink()
-        self.assertEqual(self.run_program(), [self.TRACED, self.ONE])
-        self.assertEqual(self.run_program("--again", "--only", self.ONE), [self.ONE])
-        self.git = {"commit": "def", "dirty": False}
-        self.assertEqual(self.run_program("--only", self.ONE), [self.ONE], "of another commit")
-        self.git["dirty"] = True
-        self.assertEqual(self.run_program("--only", self.ONE), [self.ONE], "of changed sources")
-        self.assertEqual(self.run_program("--only", self.ONE, "--shapes", "t01"), [self.ONE])
-        self.assertEqual(self.document(self.ONE)["command"], ["report/measure", "--only", self.ONE, "--shapes", "t01"])
-
-    def test_a_half_written_file_never_replaces_a_complete_one(self):
-        self.run_program()
-        self.value, self.failing, self.traces = "new", {self.ONE: Failed("it failed")}, self.TRACES[:1]
-        self.assertEqual(self.run_program("--again", exit_code=1), [self.TRACED, self.TWO, self.ONE])
-        self.assertEqual([self.document(name)["measured"] for name in (self.ONE, self.TRACED, self.TWO)],
-                         ["old", "old", "new"])
-        self.assertEqual(json.loads((self.dir / "data" / f"{self.ONE}.json.partial").read_text())["measured"], "new")
-        self.assertEqual([json.loads((self.dir / "data" / trace).read_text()) for trace in self.TRACES], ["old"] * 2)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
 //           next row of tiles until none is left; the last two rows for each block come in pieces of two thirds, two
 //           ninths, ..., with registers handed over through scratch memory (tile_pieces.cuh, tile_queue.h).
 //           With fewer than three rows for two blocks, woven_tiles takes less time (tile_queue.h); for a d that it
-//           does not take, rows are drawn whole then. Under a mask rows differ in length, and blocks draw whole rows from the longest to the
-//           shortest.
+//           does not take, rows are drawn whole then. Under a mask rows differ in length, and blocks draw whole rows
+//           from the longest to the shortest.
 // Who, Memory, Order   As in woven_tiles, with zeros for missing columns. Scratch: up to 21 MB on an H200, for each
 //           launch at a time.
 // Limits    With a window and missing columns, blocks have half the rows, so that a build has fewer kernels: 8 % longer
