@@ -380,8 +380,6 @@ $(BUILD)/src/cpu/fixed/sdot.cpp.o: private FILE_FLAGS := -march=armv8.2-a+dotpro
 $(BUILD)/src/cpu/fixed/smmla.cpp.o: private FILE_FLAGS := -march=armv8.2-a+i8mm
 $(BUILD)/src/step/avx2.cpp.o: private FILE_FLAGS := -mavx2 -mfma -fno-math-errno
 $(BUILD)/src/step/avx512.cpp.o: private FILE_FLAGS := -mavx512f -mfma -fno-math-errno
-# -O3 takes twice the time for code that is as fast.
-$(BUILD)/src/cpu/f32/generic.cpp.o: private FILE_FLAGS := -O2
 # Without errno a square root is one instruction, which vectorizes.
 $(BUILD)/src/step/generic.cpp.o: private FILE_FLAGS := -fno-math-errno
 # Common headers are precompiled for each optimisation level; g++ uses them only at the same level. Every file still

@@ -1,5 +1,4 @@
-// wgmma_pairs at d = 32 and, also under the mask, 64 with src/gpu/fixed/forward/wgmma_whole.cuh. In a file of its own,
-// since it takes long to compile.
+// wgmma_pairs for whole rows: d = 32 and, also under the mask, 64 (src/gpu/fixed/forward/wgmma_whole.cuh).
 #include "src/gpu/fixed/forward/wgmma_whole.cuh"
 #include "src/gpu/fixed/kernels.h"
 #include "src/gpu/fixed16/forward/wgmma_kernel.cuh"
