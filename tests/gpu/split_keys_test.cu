@@ -132,7 +132,7 @@ TEST(SplitKeys, GivesTheBytesWhereverTheReferenceChanges) {
     for (const Keys keys : {Keys::alike, Keys::rising_late, Keys::first_tile_large, Keys::first_tile_low})
         for (const Problem& problem :
              {problem_of(1, 1, 1, 1, 5000, 128), problem_of(2, 8, 2, 3, 1000, 64), problem_of(1, 16, 1, 1, 3000, 33),
-              problem_of(1, 3, 1, 5, 2100, 256), problem_of(80, 8, 4, 1, 300, 64)})
+              problem_of(1, 3, 1, 5, 2100, 256), problem_of(80, 8, 4, 1, 300, 64), problem_of(70, 1, 1, 1, 2500, 64)})
             expect_bytes(problem, keys, values_of(problem, keys), {});
 }
 
@@ -140,8 +140,9 @@ TEST(SplitKeys, TakesBatchesOfAnyLengthInPagesToo) {
     HW4_SKIP_WITHOUT_GPU();
     std::mt19937 source(3);
     for (const Keys keys : {Keys::alike, Keys::rising_late})
-        for (const Problem& problem : {problem_of(3, 4, 1, 1, 700, 128), problem_of(40, 8, 4, 1, 1100, 64),
-                                       problem_of(5, 2, 2, 3, 900, 40), problem_of(300, 2, 1, 1, 130, 32)}) {
+        for (const Problem& problem :
+             {problem_of(3, 4, 1, 1, 700, 128), problem_of(40, 8, 4, 1, 1100, 64), problem_of(3, 8, 1, 1, 2900, 128),
+              problem_of(5, 2, 2, 3, 900, 40), problem_of(300, 2, 1, 1, 130, 32)}) {
             std::vector<int32_t> lengths;
             for (int64_t i = 0; i < problem.batches; ++i)
                 lengths.push_back(static_cast<int32_t>(1 + source() % static_cast<uint32_t>(problem.keys)));

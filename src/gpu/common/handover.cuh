@@ -106,19 +106,35 @@ __device__ __forceinline__ void wait_for_kernel_before() {
 }
 
 template <class... Parameters, class... Arguments>
-void launch_early(const char* what, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
-                  size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+void launch_with(cudaLaunchAttribute attribute, const char* what, void (*kernel)(Parameters...), unsigned blocks,
+                 unsigned threads, size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
     cudaLaunchConfig_t config{};
     config.gridDim = blocks;
     config.blockDim = threads;
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
-    config.attrs = &early;
+    config.attrs = &attribute;
     config.numAttrs = 1;
     check(HW4_CUDA_STATUS(cudaLaunchKernelEx(&config, kernel, arguments...)), what, __FILE__, __LINE__);
+}
+
+// All blocks run at the same time, so that they may wait for one another.
+template <class... Parameters, class... Arguments>
+void launch_together(const char* what, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+                     size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
+    cudaLaunchAttribute together{};
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    launch_with(together, what, kernel, blocks, threads, shared_bytes, stream, arguments...);
+}
+
+template <class... Parameters, class... Arguments>
+void launch_early(const char* what, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+                  size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    launch_with(early, what, kernel, blocks, threads, shared_bytes, stream, arguments...);
 }
 
 } // namespace hw4::gpu

@@ -16,42 +16,26 @@
 //           and assumes that the reference has not changed since. If it has, a second launch computes the share
 //           again, with the reference that follows from the tiles' largest scores; otherwise that launch ends at once.
 // Order     The contract's. A factor of 1 changes no bit, so a fold may leave it out.
+// Few units Three launches take long if the sequences are short: then split_striped.cuh does all in one.
 // Limits    With 16-bit elements, eight rows are limited by instructions, not by memory. With few units, time passes
 //           between the launches, and the fold of one row's segments is one chain.
 #pragma once
 
-#include <climits>
-
-#include "src/gpu/f32/forward/split_segment.cuh"
+#include "src/gpu/f32/forward/split_block.cuh"
 
 namespace hw4::gpu::split {
 
-// A counter in shared memory: what a lane stored before its warp's pass() is there after another warp's wait().
-__device__ __forceinline__ void wait_for_count(const int& counter, int count) {
-    for (;;) {
-        int now;
-        asm volatile("ld.acquire.cta.shared.s32 %0, [%1];" : "=r"(now) : "r"(address_of(&counter)) : "memory");
-        if (now == count) break;
-        __nanosleep(20);
-    }
-    __syncwarp();
-}
-
-__device__ __forceinline__ void pass_count(int& counter, int count) {
-    __syncwarp();
-    if (threadIdx.x % kWarpSize == 0)
-        asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(address_of(&counter)), "r"(count) : "memory");
-}
-
 template <class T>
-class SegmentBlock {
+class SegmentBlock : Block<T> {
+    using Base = Block<T>;
     using E = typename T::E;
     using Row = typename T::Row;
+    using Base::args_, Base::state_, Base::segment_, Base::thread_, Base::threads_, Base::keeps_, Base::warp,
+        Base::first_tile_of, Base::part_of, Base::begin_unit, Base::set_first, Base::set_row, Base::assume_reference,
+        Base::raises, Base::weigh;
 
 public:
-    __device__ SegmentBlock(const Args& args, typename T::Warp* warps, typename T::State& state)
-        : args_(args), state_(state), segment_(warps[threadIdx.x / kWarpSize], state),
-          thread_(static_cast<int>(threadIdx.x)), threads_(static_cast<int>(blockDim.x)) {}
+    using Base::Base;
 
     // Computes the share of this block; or, if `again`, its first unit again, if the reference had changed before. All
     // parts of units use one loop, so that its code exists once.
@@ -129,84 +113,12 @@ private:
         return part_of(part, unit, share.first, min(share.end, unit.first + unit.count));
     }
 
-    // Segments [from, to) of the line.
-    __device__ Work part_of(Part part, const Unit& unit, int64_t from, int64_t to) const {
-        const int before = args_.first_key_of(unit.batch) / kSegmentKeys; // segments that no row sees
-        const int64_t line = unit.first - before;
-        return {part, unit, static_cast<int>(from - line), static_cast<int>(to - line), line};
-    }
-
     // ---- A unit's beginning
 
-    __device__ __forceinline__ int warp() const { return thread_ / kWarpSize; }
     __device__ __forceinline__ int warps() const { return threads_ / kWarpSize; }
-    __device__ __forceinline__ int first_tile_of(const Unit& unit) const {
-        return args_.first_key_of(unit.batch) / kKeyTile;
-    }
-
     __device__ __forceinline__ void begin_copies(const Work& work, bool again) {
         const bool copies_tile = work.part == Part::kept && !again && warp() == 0;
         segment_.copies.begin(args_, work, warp(), warps(), copies_tile ? first_tile_of(work.unit) : -1);
-    }
-
-    __device__ void begin_unit(const Work& work, bool again) {
-        const Unit& unit = work.unit;
-        for (int i = thread_; i < T::kRows * T::kDim; i += threads_) {
-            const int row = i / T::kDim;
-            const int column = i % T::kDim;
-            const RowPlace place = place_of(args_, unit, row, T::kRows);
-            float value = 0.0f;
-            if (place.exists && column < args_.dim)
-                value = widened(args_.q.template of<E>(place.batch, place.head)[place.query * args_.q.row + column]);
-            state_.q[row][column % kScoreColumns / 4][column / kScoreColumns][column % 4] = value;
-            state_.totals[row][column] = 0.0f;
-        }
-        for (int i = thread_; i < T::kSums; i += threads_) state_.running[i / kSumLanes][i % kSumLanes] = 0.0f;
-        if (warp() > 0) return;
-        const bool is_row = thread_ < T::kRows;
-        const RowPlace place = place_of(args_, unit, is_row ? thread_ : 0, T::kRows);
-        // The first row exists. Others have zeros for queries, and a reference that their scores do not raise.
-        const int seen = place.exists ? place.seen : 0;
-        if (is_row) {
-            const Reference reference = place.exists ? empty_reference() : reference_at(0.0f, args_.scale);
-            Row row{reference, 0, 0, 0, seen, false};
-            set_first(row, reference);
-            set_row(thread_, row);
-        }
-        const int least = __reduce_min_sync(kAllLanes, place.exists ? seen : INT_MAX);
-        const int most = __reduce_max_sync(kAllLanes, seen);
-        if (thread_ > 0) return;
-        state_.least_seen = least;
-        state_.most_seen = most;
-        state_.first_tile = first_tile_of(unit);
-        state_.settled = keeps_ && !again ? -1 : 0;
-        state_.added = 0;
-    }
-
-    static __device__ __forceinline__ void set_first(Row& row, const Reference& first) {
-        row.first_M = first.M;
-        row.first_origin = first.origin;
-        row.first_above = first.raise_above;
-    }
-
-    __device__ __forceinline__ void set_row(int index, const Row& row) {
-        const Reference& now = row.reference;
-        state_.rows[index] = row;
-        state_.facts[index] = {now.origin, now.floor, now.bias, keeps_ ? row.first_above : now.raise_above};
-    }
-
-    // Assumes the reference of the unit's first tile, whose scores the warp has. A row with a later window has none
-    // yet: its first tile raises it.
-    __device__ __forceinline__ void assume_reference() {
-#pragma unroll
-        for (int i = 0; i < T::kRows; ++i) {
-            const float largest = segment_.largest(0, i, state_.first_tile * kKeyTile, args_.window);
-            if (segment_.lane() != i) continue;
-            Row row = state_.rows[i];
-            if (!row.reference.covers(largest)) row.reference = reference_at(largest, args_.scale);
-            set_first(row, row.reference);
-            set_row(i, row);
-        }
     }
 
     // Finds the reference before the block's first segment, from the state at the end of the unit's first block and the
@@ -263,10 +175,7 @@ private:
             }
             const int index = segment - work.first;
             const Raise<T> raise = settle(segment, index);
-            if (segment_.all_seen(segment, args_.window))
-                segment_.template weigh<true>(args_, segment, raise);
-            else
-                segment_.template weigh<false>(args_, segment, raise);
+            weigh(segment, raise);
             float shares[kTiles][T::kLaneSums];
             segment_.add_weights(shares);
             segment_.add_values(args_, raise);
@@ -297,27 +206,6 @@ private:
         if (raise.any) raise_references(segment, raise);
         pass_count(state_.settled, index + 1);
         return raise;
-    }
-
-    // Whether a score of the segment raises a reference.
-    __device__ __forceinline__ bool raises(int segment) const {
-        bool is_above[kTiles][T::kRows];
-        bool any = false;
-#pragma unroll
-        for (int row = 0; row < T::kRows; ++row) {
-            const float above = state_.facts[row].above;
-#pragma unroll
-            for (int tile = 0; tile < kTiles; ++tile)
-                any = (is_above[tile][row] = segment_.score(tile, row) > above) || any;
-        }
-        if (!__any_sync(kAllLanes, any)) return false;
-        any = false; // keys that a row does not see have scores too
-#pragma unroll
-        for (int row = 0; row < T::kRows; ++row)
-#pragma unroll
-            for (int tile = 0; tile < kTiles; ++tile)
-                any = any || (is_above[tile][row] && segment_.sees(row, segment, tile, args_.window));
-        return __any_sync(kAllLanes, any) != 0;
     }
 
     __device__ __forceinline__ void raise_references(int segment, Raise<T>& raise) {
@@ -458,12 +346,6 @@ private:
     __device__ __forceinline__ SegmentFactors& factors(int64_t segment, int row) const {
         return args_.scratch.factors[segment * T::kRows + row];
     }
-
-    const Args& args_;
-    typename T::State& state_;
-    Segment<T> segment_;
-    const int thread_, threads_;
-    bool keeps_ = false; // the sums of the segments are stored
 };
 
 template <class T>

@@ -8,6 +8,7 @@
 #include "src/gpu/f32/forward/split_fold.h"
 #include "src/gpu/f32/forward/split_keys.cuh"
 #include "src/gpu/f32/forward/split_keys.h"
+#include "src/gpu/f32/forward/split_striped.cuh"
 
 namespace hw4::gpu::split {
 
@@ -34,16 +35,23 @@ auto with_tile(const Problem& problem, const Device& device, const Work& work) {
     return problem.dim > 64 ? with_rows<E, 128>(problem, device, work) : with_rows<E, 64>(problem, device, work);
 }
 
+// Takes arrays from scratch memory, one after the other.
+struct Taken {
+    void* memory;
+    size_t bytes = 0;
+
+    template <class Element>
+    void operator()(Element*& pointer, int64_t count) {
+        constexpr size_t kLine = 256;
+        pointer = reinterpret_cast<Element*>(static_cast<unsigned char*>(memory) + bytes);
+        bytes += (static_cast<size_t>(count) * sizeof(Element) + kLine - 1) / kLine * kLine;
+    }
+};
+
 // Sets the places in scratch memory, for `blocks` blocks and `kept` stored segments. Returns the bytes.
 template <class T>
 size_t lay_out(Scratch& scratch, void* memory, int64_t blocks, int64_t kept) {
-    constexpr size_t kLine = 256;
-    auto* at = static_cast<unsigned char*>(memory);
-    size_t bytes = 0;
-    const auto place = [&](auto*& pointer, int64_t count) {
-        pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(at + bytes);
-        bytes += (static_cast<size_t>(count) * sizeof(*pointer) + kLine - 1) / kLine * kLine;
-    };
+    Taken place{memory};
     place(scratch.totals, blocks * T::kRows * T::kDim);
     place(scratch.states, blocks * T::kRows);
     place(scratch.last_states, blocks * T::kRows);
@@ -52,7 +60,57 @@ size_t lay_out(Scratch& scratch, void* memory, int64_t blocks, int64_t kept) {
     place(scratch.changed_in_first, blocks);
     place(scratch.changed_in_later, blocks);
     place(scratch.handed_over, blocks);
-    return bytes;
+    return place.bytes;
+}
+
+// A block for each unit takes less time than several up to so many segments of a unit.
+constexpr int64_t kFewSegments = 16;
+
+// Few units that several blocks share each (split_stripes.cuh).
+struct StripePlan {
+    int64_t units = 0;
+    int64_t blocks = 0; // of a unit; 0: units are not striped
+    int64_t warps = 0;  // of a block, without those that add up
+    int64_t slots = 0;  // of a unit
+};
+
+template <class T>
+StripePlan stripe_plan(const Device& device, int64_t units, int64_t of_unit) {
+    // Measured on an H200: up to here one launch takes 0.5 to 0.95 of the time of three, and beyond it more.
+    const int64_t most_segments = 64 * int64_t{device.multiprocessors};
+    const int64_t blocks = std::min(device.multiprocessors / units, of_unit);
+    const int64_t slots = (of_unit + kFoldBatch - 1) / kFoldBatch * kFoldBatch;
+    const int64_t fitting = T::warps(device.shared_bytes - kFoldWarps * kFoldBytes);
+    if (blocks < 2 || units * slots > most_segments) return {};
+    return {units, blocks, std::min<int64_t>({fitting, T::kMostWarps - kFoldWarps, (of_unit + blocks - 1) / blocks}),
+            slots};
+}
+
+template <class T>
+size_t lay_out(Stripes& stripes, void* memory, const StripePlan& plan) {
+    Taken place{memory};
+    Slot<T>* slots = nullptr;
+    place(stripes.counters, plan.units * kCounters);
+    place(slots, plan.units * plan.slots);
+    place(stripes.references, plan.units * plan.slots * T::kRows * kTiles);
+    place(stripes.inverse, plan.units * T::kRows);
+    stripes.slots = slots;
+    stripes.blocks = static_cast<int>(plan.blocks);
+    stripes.slots_of_unit = static_cast<int>(plan.slots);
+    return place.bytes;
+}
+
+template <class T>
+void launch_striped(Args& args, const Launch& launch, const StripePlan& plan, cudaStream_t stream) {
+    lay_out<T>(args.stripes, launch.scratch, plan);
+    const size_t counted = static_cast<size_t>(plan.units * kCounters) * sizeof(unsigned);
+    HW4_CUDA(cudaMemsetAsync(args.stripes.counters, 0, counted, stream));
+    const auto kernel = striped_kernel<T>;
+    HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(launch.device.shared_bytes)));
+    launch_together("striped_kernel", kernel, static_cast<unsigned>(plan.units * plan.blocks),
+                    static_cast<unsigned>((plan.warps + kFoldWarps) * kWarpSize),
+                    T::bytes(static_cast<int>(plan.warps)) + kFoldWarps * kFoldBytes, stream, args);
 }
 
 // The most segments of a unit, for any lengths, in a launch from that query on.
@@ -95,6 +153,15 @@ Plan plan(const Problem& problem, const Device& device) {
         const int64_t segments = units_of<T>(problem, problem.queries) * of_unit;
         const int64_t blocks = std::min<int64_t>(segments, device.multiprocessors);
         plan.scratch_bytes = lay_out<T>(scratch, nullptr, blocks, kept_segments({segments, blocks}, of_unit));
+        const int64_t striped = std::min<int64_t>(units_of<T>(problem, problem.queries), device.multiprocessors / 2);
+        for (int64_t units = striped; units > 0;
+             --units) { // a launch of fewer rows may be striped though this one is not
+            Stripes stripes{};
+            const StripePlan found = stripe_plan<T>(device, units, of_unit);
+            if (found.blocks == 0) continue;
+            plan.scratch_bytes = std::max(plan.scratch_bytes, lay_out<T>(stripes, nullptr, found));
+            break;
+        }
         return plan;
     });
 }
@@ -137,8 +204,14 @@ void launch(const Launch& launch, cudaStream_t stream) {
         int warps = T::warps(launch.device.shared_bytes);
         const int64_t units = units_of<T>(problem, launch.queries());
         const int64_t multiprocessors = launch.device.multiprocessors;
-        args.by_units = (has_few_segments(of_unit) && units <= 8 * multiprocessors) ||
-                        (units <= multiprocessors && of_unit <= 2 * warps);
+        const StripePlan stripes = stripe_plan<T>(launch.device, units, of_unit);
+        const int64_t few = stripes.blocks > 0 ? kFewSegments : 2 * warps;
+        args.by_units =
+            (has_few_segments(of_unit) && units <= 8 * multiprocessors) || (units <= multiprocessors && of_unit <= few);
+        if (!args.by_units && stripes.blocks > 0) {
+            launch_striped<T>(args, launch, stripes, stream);
+            return 0;
+        }
         if (args.by_units) warps = static_cast<int>(std::min<int64_t>(warps, of_unit));
         const auto blocks = static_cast<unsigned>(args.by_units ? units : shares.blocks);
         const auto threads = static_cast<unsigned>(warps * kWarpSize);

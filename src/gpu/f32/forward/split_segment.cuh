@@ -142,16 +142,6 @@ public:
         });
     }
 
-    Copies<T> copies;
-
-private:
-    // For a key after the last that the row sees, the difference is below 0 and wraps.
-    __device__ __forceinline__ bool sees_key(int row, int key, int window) const {
-        return static_cast<unsigned>(state_.rows[row].seen - 1 - key) < static_cast<unsigned>(window);
-    }
-
-    static_assert(T::kParts % kTiles == 0 && T::kPartKeys % 8 == 0 && T::kSpanColumns % 2 == 0);
-
     static constexpr int kStored = T::kSpanColumns < 4 ? T::kSpanColumns : 4;
 
     // Calls work(row, column, sums of kStored columns from there on).
@@ -167,6 +157,16 @@ private:
                 work(row, span_column(i / T::kSpanColumns) + i % T::kSpanColumns, o);
             }
     }
+
+    Copies<T> copies;
+
+private:
+    // For a key after the last that the row sees, the difference is below 0 and wraps.
+    __device__ __forceinline__ bool sees_key(int row, int key, int window) const {
+        return static_cast<unsigned>(state_.rows[row].seen - 1 - key) < static_cast<unsigned>(window);
+    }
+
+    static_assert(T::kParts % kTiles == 0 && T::kPartKeys % 8 == 0 && T::kSpanColumns % 2 == 0);
 
     static __device__ __forceinline__ void store(float* to, const float (&x)[kStored]) {
         if constexpr (kStored == 4)

@@ -51,6 +51,34 @@ struct Scratch {
     unsigned* handed_over; // 1: totals and states of the share's last unit are stored. 0 before the launch
 };
 
+// A block of a striped unit has so many warps that add up sums, each of so many segments together, in memory of its
+// own.
+constexpr int kFoldWarps = 2, kFoldBatch = 32, kFoldBytes = 4096;
+constexpr int kCounters = 3; // of a striped unit
+
+// A block's part of a striped unit.
+struct Stripe {
+    int unit;
+    int rank;     // of the block, among those of the unit
+    int blocks;   // of the unit
+    int segments; // in whole batches of kFoldBatch
+    int count;    // that the unit has; the others add 0
+};
+
+// Memory of striped units (split_stripes.cuh).
+struct Stripes {
+    int blocks; // of a unit
+    int slots_of_unit;
+    void* slots;        // [unit][segment]
+    float4* references; // [unit][segment][row][tile]: M, origin, the tile's factor, the segment's factor
+    float* inverse;     // [unit][row], of l
+    unsigned* counters; // [unit][kCounters], 0 before the launch
+
+    __device__ __forceinline__ float4* references_of(const Stripe& stripe, int segment, int row, int rows) const {
+        return references + ((int64_t{stripe.unit} * slots_of_unit + segment) * rows + row) * kTiles;
+    }
+};
+
 struct Operand {
     const void* at;
     int64_t batch, head, row; // elements
@@ -79,6 +107,7 @@ struct Args {
     int window; // or kNoWindow
     Scale scale;
     Scratch scratch;
+    Stripes stripes;
 
     HW4_INLINE int64_t keys_of(int64_t batch) const {
         if (lengths == nullptr) return keys;

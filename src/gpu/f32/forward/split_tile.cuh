@@ -11,6 +11,7 @@ enum class Part {
     kept,        // a unit that began earlier: the sums of each segment are stored
     whole,       // a whole unit
     taken_over,  // the end of the unit that the previous block began
+    striped,     // a unit that several blocks share
     none
 };
 
@@ -73,6 +74,8 @@ struct Tile {
         int first_tile;            // of the unit, counted from the batch's first key
         int settled;               // segments whose references are known, from the work's first on
         int added;                 // segments that are in the totals
+        Stripe stripe;
+        bool repeat; // the striped unit has to be computed again
         Share share;
         Work works[2]; // the present one and the next
     };
