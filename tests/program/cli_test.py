@@ -642,7 +642,7 @@ class BadInputTest(CliTest):
 
 
 class InputTest(CliTest):
-    @unittest.skipIf(SANITIZED, "AddressSanitizer keeps books about memory that nobody touches")
+    @unittest.skipIf(SANITIZED, "AddressSanitizer takes memory for untouched pages too")
     def test_what_a_pipe_only_claims_takes_no_memory_and_no_disk(self):
         self.out.write_bytes(OLD_OUTPUT)
         for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):
