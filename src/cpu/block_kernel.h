@@ -116,7 +116,6 @@ public:
         floats_ += (count + 15) / 16 * 16;
         return part;
     }
-    // Objects whose making costs nothing, and which nothing ends.
     template <class T>
     HW4_INLINE T* make(size_t count) {
         static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>);
