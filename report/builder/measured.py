@@ -75,7 +75,6 @@ class Measured:
         self.documents = {name: document for name, document in read.items() if document is not None}
 
     def __getitem__(self, name):
-        """The document of a step."""
         return self.documents[f"{name}.json"]
 
     def has(self, name):

@@ -197,7 +197,6 @@ def write_zeros(path, B, N, d):
 
 @functools.lru_cache(maxsize=None)
 def generated_by(*arguments):
-    """The case that generate makes from these arguments."""
     path = WORK / "cases" / ("-".join(arguments).replace("--", "") + ".in")
     made = run("generate", *arguments, path)
     if made.returncode != OK:
@@ -211,7 +210,6 @@ def generated(B, N, d, kind="uniform", seed=1):
 
 @functools.lru_cache(maxsize=None)
 def by_seq(path, contract="f32"):
-    """seq's output for a case."""
     out = path.with_suffix(f".seq-{contract}")
     made = run("seq", "--contract", contract, path, out)
     if made.returncode != OK:

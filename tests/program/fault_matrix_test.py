@@ -40,7 +40,6 @@ class Row(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A way to run a program."""
     name: str
     program: str = "hw4"
     options: Tuple[str, ...] = ()

@@ -98,7 +98,6 @@ TEST(BenchOptions, TheCoursesShapesAreThoseOfTheTable) {
     EXPECT_EQ(cases, 30);
 }
 
-// The words of a command line.
 Words words_in(const std::string& line) {
     std::istringstream stream(line);
     return {std::istream_iterator<std::string>(stream), {}};
