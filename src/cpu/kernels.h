@@ -78,7 +78,7 @@ struct Kernel {
 Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads);
 void launch_blocks(const Kernel& kernel, const Launch& launch);
 Kernel kernel_by_blocks(const std::string& name, const std::string& idea, const Contract& under,
-                        const BlockKernel& blocks); // which lives as long as the kernel
+                        const BlockKernel& blocks); // must outlive the kernel
 Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads);
 void launch_backward(const Kernel& kernel, const Launch& launch);
 
