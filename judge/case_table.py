@@ -66,7 +66,6 @@ class Case:
 
     @property
     def columns_of_values(self) -> int:
-        """Returns d_v."""
         return self.value_dim or self.dim
 
     @property
@@ -80,7 +79,6 @@ class Case:
 
     @property
     def output_bytes(self) -> int:
-        """The bytes of O, or of dQ, dK and dV."""
         numbers = (self._query_rows * self.columns_of_values if self.operation == "forward" else
                    self._query_rows * self.dim + self._key_numbers)
         return ELEMENT_BYTES[self.element] * numbers

@@ -184,7 +184,6 @@ size_t values_of(const Problem& problem) {
     return problem.file_bytes(problem.operation->outputs) / bytes_of(problem.element);
 }
 
-// The output to which a value belongs.
 size_t output_of(size_t index, const Problem& problem) {
     return number_place(problem, problem.operation->outputs, static_cast<int64_t>(index)).operand;
 }

@@ -42,8 +42,6 @@ class Bound:
 
 
 class Decisions:
-    """The rows of a table."""
-
     def __init__(self, rows: dict[tuple[str, ...], Expectation | Bound]):
         self.rows = rows  # keys: KEY
 

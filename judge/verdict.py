@@ -48,7 +48,6 @@ class Tolerance:
 
     @property
     def options(self) -> list[str]:
-        """The options for compare."""
         return [word for name, value in self._given for word in ("--" + name, repr(value))]
 
     @property

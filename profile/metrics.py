@@ -148,7 +148,6 @@ _BESIDE = dict.fromkeys(("fixed", "fixed16", "bf16", "fp16"), TENSOR_METRICS)  #
 
 
 def metrics_of(contract: str = "") -> tuple[Metric, ...]:
-    """The metrics of a contract's kernels."""
     return *METRICS, *_BESIDE.get(contract, ())
 
 

@@ -34,7 +34,6 @@ def number_of(text: str | None) -> int | float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A launch."""
     fields: dict[str, str]
     units: dict[str, str]
 

@@ -23,9 +23,9 @@ class Trace:
         """Readers, then the thread that feeds the engine, then writers; a GPU's streams keep their order."""
         return {"reader": 0, "main": 1, "writer": 2}.get(name.partition(" ")[0], 3)
 
-    def share(self, who, since):
+    def share(self, worker, since):
         """The fraction of the time from then to the end in which the tracks of this name ('reader', ...) were busy."""
-        tracks = [track for track in self.tracks if self.names[track].partition(" ")[0] == who]
+        tracks = [track for track in self.tracks if self.names[track].partition(" ")[0] == worker]
         if not tracks or self.end <= since:
             return 0.0
         busy = sum(max(0.0, to - max(start, since)) for track, _, start, to in self.spans if track in tracks)

@@ -212,10 +212,11 @@ def accuracy(bench, shapes, peers):
         path = bench.case_file(case)
         with tempfile.TemporaryDirectory() as folder:
             errors = compare_with_exact(bench, contracts, peers, exact.read_case(path), path, folder)
+        largest = {program: found["largest"] for program, found in errors.items()}
         records.append({"name": case.name, "batches": case.batches, "tokens": case.tokens, "dim": case.dim,
-                        "largest_errors": {who: found["largest"] for who, found in errors.items()}})
+                        "largest_errors": largest})
         document.write(cases=records)
-        say(f"{case.name:5} " + "  ".join(f"{who} {error:.2e}" for who, error in records[-1]["largest_errors"].items()))
+        say(f"{case.name:5} " + "  ".join(f"{program} {error:.2e}" for program, error in largest.items()))
 
 
 SEED = 20261115
@@ -241,12 +242,12 @@ def distributions(bench, seeds, kinds, peers, by_bound, device):
 # ---- Whole runs
 
 
-def check_bytes(case, output, who):
+def check_bytes(case, output, program):
     """The output has the bytes of the table, under hw4's default contract."""
     expectations = read_expectations(table_beside(CASE_TABLE))
     expected = expectations.of(case, expectations.contracts[0])
     if expected and crc32_of(str(output)) != expected.crc32:
-        raise Failed(f"{case.name}: {who}: the output does not have the CRC-32 of the table")
+        raise Failed(f"{case.name}: {program}: the output does not have the CRC-32 of the table")
 
 
 def there_and_back(names, turn):

@@ -14,7 +14,6 @@ ENDING = threading.Event()  # no more processes may start
 
 
 def names_of_tests(program, *options, **more):
-    """The full names of a GoogleTest program's tests."""
     listed = subprocess.run([*program, "--gtest_list_tests", *options], check=True, stdin=subprocess.DEVNULL,
                             capture_output=True, encoding="utf-8", **more).stdout
     names, suite = [], ""

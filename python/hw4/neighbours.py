@@ -354,8 +354,8 @@ def lines_of(row):
             continue
         ratio, spread = ("-", "-") if found["ratio"] is None else (f"{found['ratio']:.3f}",
                                                                     f"{found['spread_percent']:.1f}")
-        sides = [{field: statistics.median(values) for field, values in row["series"][who].items()}
-                 for who in (row["contract"], peer)]
+        sides = [{field: statistics.median(values) for field, values in row["series"][side].items()}
+                 for side in (row["contract"], peer)]
         rates = " ".join(f"{row['amount'] / side['seconds']:7.1f}" for side in sides)
         sensed = " ".join(f"{side[field]:5.0f}" for field in ("mhz", "watts") for side in sides)
         yield f"{name} {rates} {ratio:>7} {spread:>6} {row['rounds']:6} {found['thrown_away']:6} {sensed}"

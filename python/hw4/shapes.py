@@ -30,7 +30,6 @@ def sizes_of(q, k, v):
 
 
 def output_shape(q, v):
-    """The shape of O."""
     return (*tuple(q)[:-1], v[-1])
 
 
@@ -96,7 +95,6 @@ def contract_for(contract, element):
 
 
 def scale_for(scale):
-    """The scale for the library."""
     if scale is None:
         return 0.0
     if not scale > 0:
@@ -105,7 +103,6 @@ def scale_for(scale):
 
 
 def window_for(window, causal):
-    """The window for the library."""
     if window is None:
         return 0
     if isinstance(window, bool) or not isinstance(window, numbers.Integral) or not 1 <= window < 2**63:

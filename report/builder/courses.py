@@ -20,7 +20,7 @@ class Row:
     cell: dict
     passes: dict[str, dict]
 
-    who = property(lambda self: self.cell["impl"])
+    impl = property(lambda self: self.cell["impl"])
 
     def status(self, name) -> str:
         return self.passes[name]["status"]
@@ -61,8 +61,8 @@ def over_length(data, causal) -> dict[str, dict[int, Row]]:
     found = {}
     for row in sweep(data, "lab5", num_heads=BASE["num_heads"], emb_dim=BASE["emb_dim"], causal=causal):
         if row.cell["batch_size"] * row.cell["seq_len"] == TOKENS:
-            found.setdefault(row.who, {})[row.cell["seq_len"]] = row
-    return {who: dict(sorted(rows.items())) for who, rows in found.items()}
+            found.setdefault(row.impl, {})[row.cell["seq_len"]] = row
+    return {impl: dict(sorted(rows.items())) for impl, rows in found.items()}
 
 
 def rates_of_bf16(data) -> dict[tuple[int, bool, int], float]:

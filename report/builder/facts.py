@@ -153,8 +153,8 @@ def pipeline(data):
         trace = data.trace(streams)
         context = trace.last("context") or 0.0
         tree[f"streams{streams}"] = {"after_context_ms": trace.end - context,
-                                     "share": {f"{who}s_pct": 100 * trace.share(who, context)
-                                               for who in ("reader", "writer", "stream")}}
+                                     "share": {f"{worker}s_pct": 100 * trace.share(worker, context)
+                                               for worker in ("reader", "writer", "stream")}}
     return tree
 
 
@@ -179,12 +179,12 @@ def cpu(data):
 def accuracy(data):
     errors = {case["name"]: case["largest_errors"] for case in data["accuracy"]["cases"]}
 
-    def not_above(who, other):
-        return count_of(sum(case[who] <= case[other] for case in errors.values()), len(errors), "cases")
+    def not_above(program, other):
+        return count_of(sum(case[program] <= case[other] for case in errors.values()), len(errors), "cases")
 
-    return {**{who: extremes({name: values[who] for name, values in errors.items()})
-               for who in ("hw4", "hw4_fixed", "efficient", "naive")},
-            **{f"{who}_not_above_{other}": not_above(who, other) for who in ("hw4", "hw4_fixed")
+    return {**{program: extremes({name: values[program] for name, values in errors.items()})
+               for program in ("hw4", "hw4_fixed", "efficient", "naive")},
+            **{f"{program}_not_above_{other}": not_above(program, other) for program in ("hw4", "hw4_fixed")
                for other in ("efficient", "naive")}}
 
 
@@ -207,12 +207,12 @@ def half_errors(data):
     cases = data["half_errors"]["cases"]
     ratios, own = {}, {}
     for case in cases:
-        largest = {who: errors["largest"] for who, errors in case["errors"].items()}
+        largest = {program: errors["largest"] for program, errors in case["errors"].items()}
         name = f"N = {case['tokens']}, d = {case['dim']}"
-        for form, who in FORMATS.items():
+        for form, program in FORMATS.items():
             of_kind = ratios.setdefault(case["distribution"], {}).setdefault(form, {})
-            of_kind[name] = largest[who] / largest["hw4_fixed16"]
-            own.setdefault(form, {})[f"{case['distribution']}, {name}"] = largest[error_name(form)] / largest[who]
+            of_kind[name] = largest[program] / largest["hw4_fixed16"]
+            own.setdefault(form, {})[f"{case['distribution']}, {name}"] = largest[error_name(form)] / largest[program]
     every = {form: [value for of in ratios.values() for value in of[form].values()] for form in FORMATS}
     return {"own": {form: extremes(values) for form, values in own.items()},
             "not_above": {form: count_of(sum(value >= 1 for value in values), len(values), "cases")
@@ -227,8 +227,8 @@ def lab5(data):
     """Rates by mask, contract and length."""
     tree = {"base": {name: value for name, value in courses.BASE.items() if name != "causal"}}
     for mask, causal in (("none", False), ("causal", True)):
-        for who, rows in courses.over_length(data, causal).items():
-            tree.setdefault(mask, {})[who] = {f"n{tokens}": of_row(row) for tokens, row in rows.items()}
+        for impl, rows in courses.over_length(data, causal).items():
+            tree.setdefault(mask, {})[impl] = {f"n{tokens}": of_row(row) for tokens, row in rows.items()}
     return tree
 
 
@@ -244,9 +244,9 @@ def cs336(data):
     """Sizes, by which implementation lacked memory; and on how many the naive form of hw4 bench was faster."""
     by_size = {}
     for row in courses.sweep(data, "cs336_attention"):
-        by_size.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.who] = row
-    lacked = {who: sum("oom" in (rows[who].status("forward"), rows[who].status("backward"))
-                       for rows in by_size.values()) for who in ("naive", "f32")}
+        by_size.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.impl] = row
+    lacked = {impl: sum("oom" in (rows[impl].status("forward"), rows[impl].status("backward"))
+                       for rows in by_size.values()) for impl in ("naive", "f32")}
     faster = {}
     for name in ("forward", "backward"):
         both = {size: (rows["naive"].seconds(name), rows["f32"].seconds(name)) for size, rows in by_size.items()
@@ -262,7 +262,7 @@ def cs336(data):
                                                 "wanted_gib": track.refused["bytes"] / GIB}}
     for row in courses.sweep(data, "memory"):
         if row.status("forward_backward") == "ok":
-            tree.setdefault("memory", {}).setdefault(row.who, {})[f"n{row.cell['seq_len']}"] = {
+            tree.setdefault("memory", {}).setdefault(row.impl, {})[f"n{row.cell['seq_len']}"] = {
                 "forward_mib": row.mib(), "both_mib": row.mib(name="forward_backward")}
     return tree
 

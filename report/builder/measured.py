@@ -75,7 +75,6 @@ class Measured:
         self.documents = {name: document for name, document in read.items() if document is not None}
 
     def __getitem__(self, name):
-        """The document of a step."""
         return self.documents[f"{name}.json"]
 
     def has(self, name):
@@ -173,7 +172,7 @@ class Measured:
         """The largest errors of half_errors.json, by implementation."""
         cases = (((case["distribution"], case["tokens"], case["dim"]), case) for case in self["half_errors"]["cases"])
         case = named((distribution, tokens, dim), cases, "half_errors.json: cases")
-        return {who: errors["largest"] for who, errors in case["errors"].items()}
+        return {program: errors["largest"] for program, errors in case["errors"].items()}
 
 
 def error_name(contract):

@@ -129,7 +129,7 @@ DOCUMENTS = {
     "half_errors.json": {
         **COMMON, "torch": text, "distributions": each(text),
         "cases": some({**SHAPE, "distribution": text,
-                       "errors": {who: HALF_ERRORS for who in
+                       "errors": {program: HALF_ERRORS for program in
                                   ("hw4", "hw4_fixed", "hw4_fixed16", "hw4_bf16", "hw4_fp16", "efficient",
                                    "flash2 bf16", "cudnn bf16", "flash2 fp16", "naive tf32")}})},
     "sequential.json": {

@@ -255,10 +255,10 @@ def files(data):
     """Medians of the whole command in ms, for some cases and for all together."""
     programs = ("context", "plain", "hw4", "1 stream", "linear copies")
     rows = [(name, f"{record['stages']['read_bytes'] * 1e-6:.0f}, {record['stages']['write_bytes'] * 1e-6:.0f}",
-             *(ms(Spread.of(record["seconds"][who]).mid) if who in record["seconds"] else NOT_KNOWN
-               for who in programs))
+             *(ms(Spread.of(record["seconds"][program]).mid) if program in record["seconds"] else NOT_KNOWN
+               for program in programs))
             for name in FILE_CASES for record in [data.file_case(name)]]
-    totals = [sum(Spread.of(record["seconds"][who]).mid for record in data.file_cases) for who in programs[:3]]
+    totals = [sum(Spread.of(record["seconds"][program]).mid for record in data.file_cases) for program in programs[:3]]
     rows.append((f"all {len(data.file_cases)}", "", *map(ms, totals), "", ""))
     return markdown(("case", "input, output, MB", "a bare context", "plain copy, no arithmetic", "hw4", "one stream",
                      "flat copies"), rows, "llrrrrr")
@@ -292,7 +292,7 @@ def distributions(data):
     """The largest error of a row relative to its largest result, and the root mean square of the errors."""
     titles = data["distributions"]["distributions"]
     rows = [(re.sub(r"(\d)%", r"\1 %", titles[case["distribution"]]), f"{case['dim']}",
-             *(error(case["errors"][who][figure]) for figure in ("largest_of_row", "rms") for who in ERROR_COLUMNS))
+             *(error(case["errors"][name][figure]) for figure in ("largest_of_row", "rms") for name in ERROR_COLUMNS))
             for case in data["distributions"]["cases"]]
     largest, *others = ERROR_COLUMNS.values()
     first = (f"of the row's largest: {largest}", *others)
@@ -302,7 +302,7 @@ def distributions(data):
 
 def half_errors(data):
     """The largest errors by kind of values, for the shortest and the longest rows."""
-    document, who = data["half_errors"], {"hw4_fixed16": "`fixed16`", "hw4_bf16": "`bf16`", **{
+    document, titles = data["half_errors"], {"hw4_fixed16": "`fixed16`", "hw4_bf16": "`bf16`", **{
         name: name.replace("flash2", "FlashAttention-2,").replace("cudnn", "cuDNN,")
         for name in ("flash2 bf16", "cudnn bf16")}, "hw4_fp16": "`fp16`", "flash2 fp16": "FlashAttention-2, fp16",
         "naive tf32": "naive, TF32"}
@@ -310,8 +310,8 @@ def half_errors(data):
     cases = sorted((case for case in document["cases"] if case["tokens"] in (lengths[0], lengths[-1])),
                    key=lambda case: (list(document["distributions"]).index(case["distribution"]), case["tokens"]))
     rows = [(document["distributions"][case["distribution"]], f"{case['tokens']}", f"{case['dim']}",
-             *(error(case["errors"][name]["largest"]) for name in who)) for case in cases]
-    return markdown(("values", "N", "d", *who.values()), rows, "lrr" + "r" * len(who))
+             *(error(case["errors"][name]["largest"]) for name in titles)) for case in cases]
+    return markdown(("values", "N", "d", *titles.values()), rows, "lrr" + "r" * len(titles))
 
 
 def cpu(data):
@@ -331,13 +331,13 @@ def lab5_sizes(data):
         others = {name: value for name, value in courses.BASE.items() if name != size}
         found = {}
         for row in courses.sweep(data, "lab5", **others):
-            found.setdefault(row.cell[size], {})[row.who] = row
-        for value, by_who in sorted(found.items()):
-            rows.append((LAB5_SIZES[size], str(value), *(time_of(by_who[who], "forward") for who in PROMISES
-                                                         if who != "fp16"),
-                         *(significant(by_who[who].mib()) for who in ("f32", "bf16"))))
-    contracts = [code(who) for who in PROMISES if who != "fp16"]
-    return markdown(("varied", "value", *(f"{who}, ms" for who in contracts), "`f32`, peak MiB", "`bf16`, peak MiB"),
+            found.setdefault(row.cell[size], {})[row.impl] = row
+        for value, by_impl in sorted(found.items()):
+            rows.append((LAB5_SIZES[size], str(value), *(time_of(by_impl[impl], "forward") for impl in PROMISES
+                                                         if impl != "fp16"),
+                         *(significant(by_impl[impl].mib()) for impl in ("f32", "bf16"))))
+    contracts = [code(impl) for impl in PROMISES if impl != "fp16"]
+    return markdown(("varied", "value", *(f"{impl}, ms" for impl in contracts), "`f32`, peak MiB", "`bf16`, peak MiB"),
                     rows, "lr" + "r" * 6)
 
 
@@ -347,10 +347,10 @@ LAB5_SIZES = {"batch_size": "batch", "num_heads": "heads", "emb_dim": "columns o
 def lab5_passes(data):
     """Rates of forward, backward and both together, over the length."""
     rows = []
-    for who, by_length in courses.over_length(data, False).items():
+    for impl, by_length in courses.over_length(data, False).items():
         for tokens, row in by_length.items():
             if row.status("backward") == "ok":
-                rows.append((code(who), str(tokens),
+                rows.append((code(impl), str(tokens),
                              *(significant(row.tflops(name).mid) if row.tflops(name) else NOT_KNOWN
                                for name in courses.PASSES),
                              known(row.backward_over_forward, ".2f"),
@@ -372,17 +372,17 @@ def time_of(row, name):
 def cs336_attention(data):
     found = {}
     for row in courses.sweep(data, "cs336_attention"):
-        found.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.who] = row
+        found.setdefault((row.cell["emb_dim"], row.cell["seq_len"]), {})[row.impl] = row
     rows = []
-    for (dim, tokens), by_who in sorted(found.items()):
+    for (dim, tokens), by_impl in sorted(found.items()):
         cells = []
-        for who in ("naive", "f32"):
-            before = by_who[who].mib("before_backward_bytes", "backward")
-            cells += [time_of(by_who[who], "forward"), STATUS["oom"] if before is None else significant(before),
-                      time_of(by_who[who], "backward")]
+        for impl in ("naive", "f32"):
+            before = by_impl[impl].mib("before_backward_bytes", "backward")
+            cells += [time_of(by_impl[impl], "forward"), STATUS["oom"] if before is None else significant(before),
+                      time_of(by_impl[impl], "backward")]
         rows.append((f"{dim}", f"{tokens}", *cells))
-    return markdown(("d", "N", *(title for who in ("naive", "`f32`") for title in (
-        f"{who}: forward, ms", "MiB before backward", "backward, ms"))), rows, "rr" + "r" * 6)
+    return markdown(("d", "N", *(title for impl in ("naive", "`f32`") for title in (
+        f"{impl}: forward, ms", "MiB before backward", "backward, ms"))), rows, "rr" + "r" * 6)
 
 
 KINDS = {"inputs": ("inputs", "Q", "K", "V", "dO"), "O": ("O",), "scores, weights": ("scores",),

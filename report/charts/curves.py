@@ -27,10 +27,10 @@ def error_over_length(data):
         if index == 0:
             ax.set_ylabel("largest |error| against float64, 10⁻⁶")
         ends = []
-        for who, (name, look) in ERRORS.items():
+        for impl, (name, look) in ERRORS.items():
             worst = {}
             for case in (case for case in cases if case["dim"] == dim):
-                value = case["largest_errors"][who] * 1e6
+                value = case["largest_errors"][impl] * 1e6
                 worst[case["tokens"]] = max(value, worst.get(case["tokens"], 0.0))
                 ax.plot([case["tokens"]], [value], marker=look["marker"], color=look["color"], linestyle="",
                         markersize=5, alpha=0.9, zorder=4)
@@ -48,20 +48,20 @@ def error_over_length(data):
 def lab5_length(data):
     """hw4's forward rates over the length, without a mask and causal."""
     fig = style.figure(3.7)
-    rates = {title: {who: {tokens: row.tflops() for tokens, row in rows.items() if row.tflops()}
-                     for who, rows in courses.over_length(data, causal).items()}
+    rates = {title: {impl: {tokens: row.tflops() for tokens, row in rows.items() if row.tflops()}
+                     for impl, rows in courses.over_length(data, causal).items()}
              for title, causal in (("no mask", False), ("causal", True))}
-    spreads = [spread for by_who in rates.values() for points in by_who.values() for spread in points.values()]
+    spreads = [spread for by_impl in rates.values() for points in by_impl.values() for spread in points.values()]
     scale = style.steps(max(spread.high for spread in spreads), 6)
-    for left, (title, by_who) in zip((0.65, 5.1), rates.items()):
+    for left, (title, by_impl) in zip((0.65, 5.1), rates.items()):
         ax = style.axes(fig, left, 0.6, 3.05, 2.45)
-        style.over_lengths(ax, sorted({tokens for points in by_who.values() for tokens in points}), scale, title)
+        style.over_lengths(ax, sorted({tokens for points in by_impl.values() for tokens in points}), scale, title)
         ax.set_ylabel("TFLOP/s")
-        ends = {who: list(points.values())[-1].mid for who, points in by_who.items()}
-        for who, place in zip(ends, style.apart(list(ends.values()), scale[-1] * 0.065, low=0)):
-            style.band(ax, by_who[who], LOOKS[who])
-            ax.text(1.02, place / scale[-1], f"{who} {significant(ends[who])}", transform=ax.transAxes,
-                    va="center_baseline", fontsize=style.SMALL, weight="bold", color=style.ink(LOOKS[who]["color"]))
+        ends = {impl: list(points.values())[-1].mid for impl, points in by_impl.items()}
+        for impl, place in zip(ends, style.apart(list(ends.values()), scale[-1] * 0.065, low=0)):
+            style.band(ax, by_impl[impl], LOOKS[impl])
+            ax.text(1.02, place / scale[-1], f"{impl} {significant(ends[impl])}", transform=ax.transAxes,
+                    va="center_baseline", fontsize=style.SMALL, weight="bold", color=style.ink(LOOKS[impl]["color"]))
     style.heading(fig, 3.48, "Forward over the length of the sequence")
     return fig
 

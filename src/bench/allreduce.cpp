@@ -35,7 +35,6 @@ void add(Numbers& sum, const Numbers& more) {
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
 }
 
-// The expected sum.
 class Expected {
 public:
     Expected(Via via, int contributions)

@@ -13,7 +13,7 @@ namespace hw4::bench {
 struct AllreduceCell {
     Via via = Via::mpi;
     int64_t bytes = int64_t{1} << 20;
-    // That the ranks divide among them, at least one each: with 1, 2, 4 or 8 ranks the same numbers are added up.
+    // The ranks divide them, at least one each: 1, 2, 4 or 8 ranks add up the same numbers.
     int contributions = 8;
     CollectiveRules rules;
 

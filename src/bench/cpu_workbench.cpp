@@ -34,7 +34,6 @@ private:
     Counted counted_;
 };
 
-// The kernels of src/cpu.
 class CpuMachine {
 public:
     using Memory = bench::Memory;

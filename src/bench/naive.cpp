@@ -30,7 +30,6 @@ void add_times(float* to, float factor, const float* from, int64_t count) {
     for (int64_t i = 0; i < count; ++i) to[i] += factor * from[i];
 }
 
-// A head's rows.
 struct Rows {
     float* first;
     int64_t step;

@@ -12,7 +12,7 @@
 
 namespace hw4::bench {
 
-// What operations are measured beside. All go into the measured machine's stream.
+// Computes what operations are compared with, in the measured machine's stream.
 class Yardstick {
 public:
     virtual ~Yardstick() = default;
@@ -24,13 +24,13 @@ public:
     virtual void cross_entropy(float* logits, int64_t rows, int64_t vocabulary, float share) = 0;
 };
 
-// By cuBLAS, in float32 without tensor cores. `stream`: a GPU machine's. Throws Unsupported, Error.
+// Uses cuBLAS, in float32 without tensor cores. `stream`: a GPU machine's. Throws Unsupported, Error.
 std::unique_ptr<Yardstick> gpu_yardstick(void* stream);
 
 struct MeasuredOperation {
     std::string name;
     step::LinearProduct product{};           // no tokens: it is another operation
-    double bytes = 0;                        // that it must read and write
+    double bytes = 0;                        // read and written, at least
     int64_t calls = 0;                       // of a step
     std::vector<double> seconds{}, beside{}; // samples of a call, and of cuBLAS's or a copy
 

@@ -11,7 +11,7 @@
 
 namespace hw4::bench {
 
-// How a run of several cells ends: by what has become of each.
+// How a run ends, from the outcomes of its cells.
 class Ending {
 public:
     void add(Status status, const std::string& reason) {

@@ -10,7 +10,7 @@ namespace hw4::bench {
 namespace {
 
 constexpr int kFormat = 1;
-constexpr double kMebibyte = 1024.0 * 1024.0; // which lab5.py calls MB
+constexpr double kMebibyte = 1024.0 * 1024.0; // lab5.py calls it MB
 
 // JSON has no NaN and no infinities.
 std::string number_or_null(double x) { return std::isfinite(x) ? json_number(x) : "null"; }

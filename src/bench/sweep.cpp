@@ -218,8 +218,8 @@ std::string implementation_named(std::string name) {
 
 std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const std::vector<KernelInfo>& kernels) {
     std::vector<Cell> cells;
-    std::vector<Implementation> who = implementations(sweep, device, kernels);
-    put_first(who, sweep.baseline);
+    std::vector<Implementation> timed = implementations(sweep, device, kernels);
+    put_first(timed, sweep.baseline);
     const std::vector<Grid> grids = grids_of(sweep);
     Cell cell = sweep.common;
     cell.device = device;
@@ -232,7 +232,7 @@ std::vector<Cell> cells_of(const Sweep& sweep, const std::string& device, const 
     for (const Grid& grid : grids) {
         const bool one_type = !sweep.elements && grid.elements.size() == 1; // no --dtype
         for_each_size(grid, cell, [&](Cell sized) {
-            for (const Implementation& one : who)
+            for (const Implementation& one : timed)
                 for (const int warmup : sweep.warmups) {
                     sized.impl = one.impl;
                     sized.kernel = one.kernel;

@@ -1,6 +1,7 @@
 #include "src/base/help_text.h"
 #include "src/commands/bench_collectives.h"
 #include "src/commands/bench_options.h"
+#include "src/io/case_values.h"
 
 namespace hw4::bench {
 namespace {
@@ -31,6 +32,8 @@ constexpr const char* kRanksOptions = R"(
 } // namespace
 
 std::string help_text() {
+    std::string kinds;
+    for (const std::string& kind : case_kind_names()) kinds += " " + kind;
     return R"(usage: hw4 bench [options]
        hw4 bench accumulate|start-up|allreduce|step [--help]
 
@@ -75,7 +78,7 @@ one value each:
   --decode[=N]  N new tokens, default 1, against seq_len keys: forward alone, how fast K and V are read, and the share
     of the GPU's memory rate. With --cold not from its cache
   --kernel-file FILE  one more kernel for the GPU (src/gpu/hw4_kernel.h); without --kernel, only this one
-  --kind KIND  distribution of the numbers, as testcases/generate --seed 1 makes them; default normal:1
+  --kind KIND  distribution of the numbers (below), as testcases/generate --seed 1 makes them; default normal:1
 how:
   --device auto|gpu|cpu  default: the GPU if there is one
   --threads N  CPU threads, default: all processors
@@ -101,7 +104,8 @@ results:
 
 presets:
 )" + lines_of(presets()) +
-              R"(
+              "\nkinds:" + kinds + R"(
+
 The columns peak, before bwd (in use when backward begins) and scratch are MiB. A cell that cannot run has a status: oom
 with the bytes wanted and free, unsupported or failed with the reason. FLOP are lab5.py's: 4 B H N^2 d forward, half of
 it if causal, 2.5 times that backward; with --decode 4 B H n N d for n tokens. A CRC-32 is that of hw4's own output for
@@ -110,11 +114,15 @@ the file that testcases/generate writes for the same numbers.
 }
 
 std::string accumulate_help() {
-    return R"(usage: hw4 bench accumulate [--device auto|gpu|cpu] [--output FILE.json]
+    return R"(usage: hw4 bench accumulate [options]
 
 Adds up 0.01 a thousand times in float32, fp16 and bf16, narrow numbers in
 float32 too, and in chains of 32 and 64 as the contracts of hw4 do; beside the
 exact sums.
+
+  --device auto|gpu|cpu   default: the GPU if there is one
+  --output FILE.json      - is standard output
+  -h, --help, -V, --version
 )";
 }
 

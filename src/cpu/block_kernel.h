@@ -89,7 +89,7 @@ struct BlockKernel {
                         float* workspace) = nullptr;
 
     int64_t most_dim = 0;                  // 0: any
-    List<Element> elements = kFloat32Only; // that the kernel takes
+    List<Element> elements = kFloat32Only; // the elements that the kernel takes
 
     // For kernels that need K and V of a head in another form, made once; 0 and null for other kernels.
     int64_t prepared_keys = 0; // keys of a tile of K and V, the smallest piece to prepare
@@ -116,7 +116,6 @@ public:
         floats_ += (count + 15) / 16 * 16;
         return part;
     }
-    // Objects whose making costs nothing, and which nothing ends.
     template <class T>
     HW4_INLINE T* make(size_t count) {
         static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>);

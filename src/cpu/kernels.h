@@ -78,11 +78,12 @@ struct Kernel {
 Plan plan_blocks(const Kernel& kernel, const Problem& problem, int threads);
 void launch_blocks(const Kernel& kernel, const Launch& launch);
 Kernel kernel_by_blocks(const std::string& name, const std::string& idea, const Contract& under,
-                        const BlockKernel& blocks); // which lives as long as the kernel
+                        const BlockKernel& blocks); // must outlive the kernel
 Plan plan_backward(const Kernel& kernel, const Problem& problem, int threads);
 void launch_backward(const Kernel& kernel, const Launch& launch);
 
-// Whether it pays that threads divide the keys (by_keys.cpp), and blocks, all of whose rows see a key, computed so.
+// Whether dividing the keys among threads pays, and the computation of blocks in this way (by_keys.cpp). Each row of
+// the blocks sees a key.
 bool divides_keys(const BlockKernel& kernel, const Problem& problem, int64_t blocks, int threads);
 void attend_by_keys(const BlockKernel& kernel, const std::vector<RowBlock>& blocks, const Launch& launch);
 

@@ -203,7 +203,7 @@ Plan plan_of(const Kernel& kernel, const Problem& problem, const Device& device)
 
 const Kernel* choose_kernel(const Problem& problem, const Device& device, const Contract& contract,
                             const std::vector<Kernel>& table) {
-    const Kernel* plainest = nullptr; // that can take the problem
+    const Kernel* plainest = nullptr; // the first kernel that can take the problem
     for (auto kernel = table.rbegin(); kernel != table.rend(); ++kernel) {
         if (kernel->under != &contract || kernel->does != &whole_of(*problem.operation)) continue;
         const Plan plan = planned(*kernel, problem, device);

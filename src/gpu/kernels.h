@@ -30,7 +30,7 @@ struct Needs {
     int last_arch = std::numeric_limits<int>::max(); // for instructions that later GPUs do not have
     int64_t most_dim = kMostColumns;
     List<Mask> masks = kNoMask;
-    List<Element> elements = kFloat32Only; // that the kernel takes; a launch converts others to the first of these
+    List<Element> elements = kFloat32Only; // the kernel takes these; a launch converts others to the first
     int64_t row_bytes = 1;     // rows have a multiple of this, zeros after dim; a launch adds missing columns
     bool has_own_code = false; // code that does not come from this build
     bool lengths = false;      // whether it takes problems by lengths

@@ -9,36 +9,48 @@ _hw4_help() { # PROGRAM [COMMAND...]
     esac 2>/dev/null
 }
 
-# The options in a help; or the values that it names of one: "--device auto|gpu|cpu" or "--device {auto,gpu,cpu}".
+# The options in a help; or what follows one there: "auto|gpu|cpu" or "{auto,gpu,cpu}" a line each, "FILE", nothing. An
+# optional value, "--causal[=yes|no]", follows only "--causal=".
 _hw4_options() {
     awk -v option="${1-}" '
         sub(/^  -/, "-") {
             sub(/  .*/, "")
             if (/\{/) gsub(/,/, "|")
-            gsub(/[][{}=]/, " ")
+            gsub(/\[=/, "= ")
+            gsub(/[][{},]/, " ")
             for (i = 1; i <= NF; i++) {
-                if (option == "" && $i ~ /^--/) print $i
-                if (($i == option || $i == option ",") && $(i + 1) ~ /\|/) print $(i + 1)
+                name = $i
+                sub(/=$/, "", name)
+                if (option == "" && name ~ /^--/) print name
+                if (option == "" || (option != $i && option != name "=")) continue
+                for (i++; $i ~ /^-/;) i++
+                print $i
+                exit
             }
-        }' | tr '|' '\n' | sed '/^[A-Z]/d; s/,$//'
+        }' | tr '|' '\n'
 }
 
 _hw4_values() { # PREFIX WORD OPTION HELP HW4
     local names
     names=$(_hw4_options "$3" <<<"$4")
-    case $3 in
+    case ${3%=} in
     --kernel) names+=" "$("$5" --list-kernels 2>/dev/null | awk '{ print $2 }') ;;
+    --kind) names=$(sed -n '/^kinds: /,/^$/{s/^kinds://; s/:[0-9]*//g; p}' <<<"$4") ;;
     --preset) names=$(sed -n '/^presets:/,/^$/s/^  \([a-z0-9-]*\)  .*/\1/p' <<<"$4") ;;
     --relative-to) names=$(_hw4_options --impl <<<"$4") ;;
-    --contract) [[ $names != all ]] || names+=" "$(_hw4_help "$5" | _hw4_options --contract) ;;
+    --contract) [[ $names != *all ]] || names+=" "$(_hw4_help "$5" | _hw4_options --contract) ;;
     esac
-    if [[ -z ${names// /} ]]; then
-        compgen -P "$1" -f -- "$2"
-    elif [[ $2 == *,* ]]; then
-        compgen -P "$1${2%,*}," -W "$names" -- "${2##*,}"
-    else
-        compgen -P "$1" -W "$names" -- "$2"
-    fi
+    case $names in
+    FILE* | DIR | PROGRAM | COMMAND | OLD) compgen -P "$1" -f -- "$2" ;;
+    *)
+        names=$(tr ' ' '\n' <<<"$names" | grep -v '^[A-Z]')
+        if [[ $2 == *,* ]]; then
+            compgen -P "$1${2%,*}," -W "$names" -- "${2##*,}"
+        else
+            compgen -P "$1" -W "$names" -- "$2"
+        fi
+        ;;
+    esac
 }
 
 _hw4_candidates() { # PROGRAM WORD...: what the last word can become, a line each
@@ -47,13 +59,15 @@ _hw4_candidates() { # PROGRAM WORD...: what the last word can become, a line eac
     shift
     while true; do
         help=$(_hw4_help "${command[@]}")
-        commands=$(sed '/^$/q' <<<"$help" | grep -oE ' [a-z-]+(\|[a-z-]+)+( |$)' | tr '|' ' ')
+        commands=$(sed -nE "/^$/q; s/^(usage:| {6}) ([^ ]+ ){${#command[@]}}([a-z][a-z|-]*)( .*|$)/\\3/p" <<<"$help" |
+            tr '|\n' ' ')
         [[ $# -gt 1 && " $commands " == *" $1 "* ]] || break
         command+=("$1")
         shift
     done
+    [[ $before != --* || -n $(_hw4_options "$before" <<<"$help") ]] || before= # an option without a value
     case $word:$before in
-    --*=*) _hw4_values "${word%%=*}=" "${word#*=}" "${word%%=*}" "$help" "$hw4" ;;
+    --*=*) _hw4_values "${word%%=*}=" "${word#*=}" "${word%%=*}=" "$help" "$hw4" ;;
     -*) compgen -W "$(_hw4_options <<<"$help")" -- "$word" ;;
     *:help) compgen -W "${help//:/} all bench train" -- "$word" ;;
     *:--*) _hw4_values "" "$word" "$before" "$help" "$hw4" ;;

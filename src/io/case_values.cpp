@@ -69,7 +69,7 @@ float centred(uint64_t word) { return static_cast<float>(static_cast<int32_t>(wo
 
 float within(float limit, uint64_t word) { return centred(word) * (limit * 0x1p-23f); }
 
-// Roughly normal: the sum of twelve integers of 16 bits, whose standard deviation is 2^16. Exact but for the last step.
+// Roughly normal: the sum of twelve integers of 16 bits has the standard deviation 2^16. Exact but for the last step.
 float normal(const CaseRecipe& recipe, size_t index, double deviation) {
     int32_t sum = -6 * 0xffff;
     for (uint64_t word = 0; word < 3; ++word) {

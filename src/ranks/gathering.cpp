@@ -27,18 +27,18 @@ void Gathering::put(int file, uint64_t offset, const void* data, size_t size) {
     for (size_t done = 0; done < size; done += step) {
         const std::string some(bytes + done, std::min(step, size - done));
         std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [&] { return pending_.size() + some.size() <= room_ || nobody_carries_; });
-        if (nobody_carries_) throw Error(ExitCode::internal, "another rank has ended");
+        changed_.wait(lock, [&] { return pending_.size() + some.size() <= room_ || carrier_ended_; });
+        if (carrier_ended_) throw Error(ExitCode::internal, "another rank has ended");
         pending_ += Parcel().put(file).put(offset + done).put(some).bytes();
         changed_.notify_all();
     }
 }
 
-void Gathering::end(bool nobody_carries) {
+void Gathering::end(bool carrier_ended) {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         ended_ = true;
-        nobody_carries_ = nobody_carries_ || nobody_carries;
+        carrier_ended_ = carrier_ended_ || carrier_ended;
     }
     changed_.notify_all();
 }

@@ -34,7 +34,7 @@ private:
 
     void carry(const Write& write);
     Load take();
-    void end(bool nobody_carries);
+    void end(bool carrier_ended);
 
     Ranks& ranks_;
     const size_t room_; // bytes
@@ -42,7 +42,7 @@ private:
     std::condition_variable changed_;
     std::string pending_;
     bool ended_ = false;
-    bool nobody_carries_ = false;
+    bool carrier_ended_ = false;
 };
 
 } // namespace hw4

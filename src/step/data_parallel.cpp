@@ -165,7 +165,7 @@ std::vector<double> DataParallel::compute_overlapped(const Trainer::Batch& batch
     return losses;
 }
 
-// Those of all sequences: the ranks have them in the ranks' order.
+// The losses of all sequences, in the order of the ranks.
 std::vector<double> DataParallel::all_losses(const std::vector<double>& losses) {
     Parcel mine;
     for (const double loss : losses) mine.put(loss);

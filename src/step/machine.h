@@ -141,7 +141,7 @@ std::unique_ptr<Machine> make_reference(const Contract& contract = kF32);
 
 // hw4's on a CPU: threads, 0 for one a processor, and vector units.
 struct Kernels;
-std::vector<const Kernels*> supported_kernels(); // that this processor has, the fastest last
+std::vector<const Kernels*> supported_kernels(); // of this processor, the fastest last
 std::unique_ptr<Machine> make_cpu(int threads, const Contract& contract = kF32,
                                   const Kernels& kernels = *supported_kernels().back());
 

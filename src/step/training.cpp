@@ -120,7 +120,7 @@ Configuration new_settings(const TrainingRequest& request) {
     return settings;
 }
 
-// Those of the checkpoint. Throws Error (bad_data) where an option says otherwise.
+// The checkpoint's settings. Throws Error (bad_data) where an option says otherwise.
 Configuration settings_of(const std::string& checkpoint, const TrainingState& state, const TrainingRequest& request) {
     Configuration asked = state.settings;
     if (request.contract != nullptr) asked.contract = request.contract;

@@ -12,8 +12,7 @@ namespace {
 
 using namespace hw4::gpu;
 
-// Device memory that grows.
-class Room {
+class GrowingMemory {
 public:
     void* of(size_t bytes) {
         if (bytes > bytes_) {
@@ -150,9 +149,9 @@ private:
 
     const Device card_;
     const Stream stream_;
-    Room in_;
-    Room out_;
-    Room scratch_;
+    GrowingMemory in_;
+    GrowingMemory out_;
+    GrowingMemory scratch_;
     std::vector<float> host_;
 };
 

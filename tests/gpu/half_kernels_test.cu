@@ -63,7 +63,7 @@ protected:
         EXPECT_TRUE(is_backward() ? in_float64<HalfGradients>(problem, kind, values).hold(out)
                                   : in_float64<HalfRows>(problem, kind, values).hold(out));
     }
-    // Computed once for all kernels of an element: it takes longer than they.
+    // Computed once for all kernels of an element, because float64 takes longer than the kernels.
     template <class Exact>
     Exact& in_float64(const Problem& problem, const Distribution& kind, const std::vector<float>& values) const {
         using Key = std::tuple<std::string, std::string, Element>;

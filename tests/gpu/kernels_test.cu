@@ -109,7 +109,7 @@ TEST(ChooseKernel, DividesTheKeysOfFewHeads) {
     EXPECT_NE(chosen({1, 256, 64}, kRtx3090), "split_keys") << "few warps fit into a block";
     for (const Problem& problem :
          {Problem(8, 512, 64), Problem(8, 1024, 128), Problem(1, 16384, 64), Problem(48, 256, 64), Problem(1, 64, 64),
-          Problem(8, 256, 32), Problem(1, 1024, 64).of_keys(131072)}) // whose sums would take 700 MB
+          Problem(8, 256, 32), Problem(1, 1024, 64).of_keys(131072)}) // its sums would take 700 MB
         EXPECT_NE(chosen(problem, kH200), "split_keys") << problem.batches << ", " << problem.queries;
 }
 

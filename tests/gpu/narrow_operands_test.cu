@@ -139,7 +139,7 @@ private:
 
     static int64_t row_step() { return std::max<int64_t>(4, kernel().needs.column_step(element())); }
 
-    // Statistics may be null: no statistics are asked for then, and other kernels may answer.
+    // `statistics` may be null: then none are computed, perhaps by other code.
     template <class Run>
     static std::vector<uint16_t> attend(const Problem& problem, const NarrowRows& in, cudaStream_t stream,
                                         size_t scratch_bytes, Run run, std::vector<RowStatistics>* statistics) {

@@ -89,7 +89,7 @@ Scratch put_into_pages(Launch& launch, int64_t page_keys, const std::vector<int3
     return memory;
 }
 
-// `values`: values_of(problem, keys), which take longer to draw than to attend to.
+// `values`: values_of(problem, keys), which take longer to generate than attention takes.
 void expect_bytes(Problem problem, Keys keys, const std::vector<float>& values, const std::vector<int32_t>& lengths,
                   int64_t page_keys = 0) {
     const Kernel& kernel = *find_kernel("split_keys");

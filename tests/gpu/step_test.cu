@@ -173,7 +173,7 @@ double root_of_squares(const Floats& numbers) {
     return std::sqrt(sum);
 }
 
-// The machine under bf16, or nothing where cuBLASLt is not here.
+// The machine under bf16; null where cuBLASLt is missing.
 std::unique_ptr<Machine> make_half_gpu() {
     try {
         return make_gpu(0, kBf16);
@@ -185,7 +185,7 @@ std::unique_ptr<Machine> make_half_gpu() {
 
 #define HW4_SKIP_WITHOUT_CUBLASLT()                                                                                    \
     HW4_SKIP_WITHOUT_GPU();                                                                                            \
-    if (make_half_gpu() == nullptr) GTEST_SKIP() << "cuBLASLt is not here"
+    if (make_half_gpu() == nullptr) GTEST_SKIP() << "cuBLASLt is missing"
 
 // Odd widths, rows that are not aligned, one row; tiles of tensor cores, and sizes of the model small.
 const Shape kHalfShapes[] = {{1, 1, 1, 5, 1, 2},        {3, 1, 7, 257, 2, 6},   {1, 33, 33, 5, 1, 32},

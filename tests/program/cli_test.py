@@ -197,7 +197,6 @@ def write_zeros(path, B, N, d):
 
 @functools.lru_cache(maxsize=None)
 def generated_by(*arguments):
-    """The case that generate makes from these arguments."""
     path = WORK / "cases" / ("-".join(arguments).replace("--", "") + ".in")
     made = run("generate", *arguments, path)
     if made.returncode != OK:
@@ -211,7 +210,6 @@ def generated(B, N, d, kind="uniform", seed=1):
 
 @functools.lru_cache(maxsize=None)
 def by_seq(path, contract="f32"):
-    """seq's output for a case."""
     out = path.with_suffix(f".seq-{contract}")
     made = run("seq", "--contract", contract, path, out)
     if made.returncode != OK:
@@ -642,7 +640,7 @@ class BadInputTest(CliTest):
 
 
 class InputTest(CliTest):
-    @unittest.skipIf(SANITIZED, "AddressSanitizer keeps books about memory that nobody touches")
+    @unittest.skipIf(SANITIZED, "AddressSanitizer takes memory for untouched pages too")
     def test_what_a_pipe_only_claims_takes_no_memory_and_no_disk(self):
         self.out.write_bytes(OLD_OUTPUT)
         for program, options in (("hw4", ("--device", "cpu")), ("seq", ())):

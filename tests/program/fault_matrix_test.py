@@ -40,7 +40,6 @@ class Row(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A way to run a program."""
     name: str
     program: str = "hw4"
     options: Tuple[str, ...] = ()
@@ -96,11 +95,11 @@ FILE_ROWS = (
     Row("poll", errno.EINVAL, (OK,)),
     Row("sched_getaffinity", errno.EINVAL, (OK,)),  # there are more processors than the mask has room for
 )
-# Of each call that may fail.
+# A fault of each call that may fail.
 FIRST_FAULTS = {row.call: row for row in reversed(FILE_ROWS) if row.ends != (OK,) and isinstance(row.how, int)}
 
 MEMORY_ROWS = (
-    # Some of it is for helper threads, without which a run continues; the order of the threads' requests varies.
+    # A run continues without helper threads, which ask for memory too, in an order that varies.
     Row("malloc", errno.ENOMEM, (OK, NO_MEMORY), r"memory|no thread can be started"),
     Row("malloc", errno.ENOMEM, (NO_MEMORY,), r"memory|no thread can be started", stays=True),
     Row("mmap", errno.ENOMEM, (NO_MEMORY,), r"out of host memory"),
@@ -478,7 +477,7 @@ class GpuMatrixTest(NeedsGpu, Sweeps, Names, Matrix):
     device = "gpu"
     rows = FILE_ROWS  # most memory there is the driver's, which does not report in one line what it lacks
     test_other_ways = MatrixTest.test_other_ways
-    if not SOAK:  # each run makes a context: one fault of each call, and none of calls that no engine is behind
+    if not SOAK:  # each run makes a context: one fault of each call, and no faults of calls without an engine
         rows = tuple(FIRST_FAULTS.values())
         test_gzip = test_link = test_looking = test_output_is_the_input = test_pipe = None
 

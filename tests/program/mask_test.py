@@ -14,7 +14,6 @@ setUpModule = cli_test.setUpModule
 
 
 def made(shape, *more):
-    """A causal case."""
     B, heads, kv_heads, N_q, N_k, d = shape
     return generated_by("--shape", f"{B},{N_q},{d}", "--heads", f"{heads},{kv_heads}", "--keys", str(N_k), "--causal",
                         *more)

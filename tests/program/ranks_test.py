@@ -116,7 +116,7 @@ class BytesTest(RanksTest):
             self.assert_same_as_one(path, bytes_of_one(path), ranks=(3,))
 
     def test_lengths(self):
-        """Of batches that end at different keys, of one head, with a window and another d_v, with fewer heads than ranks."""
+        """Batches that end at different keys: several heads, one head, a window with another d_v, more ranks than heads."""
         for case, contracts_of in ((("--shape", "3,40,16", "--heads", "4,2", "--keys", "300", "--lengths", "300,40,129"),
                                     ("f32", "bf16", "fp16")),
                                    (("--shape", "5,130,8", "--keys", "130", "--lengths", "1,130,64,7"), ("f32",)),

@@ -41,16 +41,16 @@ inline auto launcher_of(const Kernel& kernel) {
 
 // Memory of this many bytes. Launches keep it for the next ones, since an allocation waits for the contexts of other
 // processes; except in tests for compute-sanitizer, which notices access beyond an allocation.
-class Room {
+class DeviceMemory {
 public:
     void* of(size_t bytes) {
         const std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
         const bool exact = test.rfind("Sanitizer", 0) == 0;
         if (exact || bytes > bytes_) {
-            *this = Room(); // frees first
-            const size_t room = exact ? bytes : std::max(bytes, size_t{16} << 20);
-            memory_ = make_scratch(room);
-            bytes_ = room;
+            *this = DeviceMemory(); // frees first
+            const size_t taken = exact ? bytes : std::max(bytes, size_t{16} << 20);
+            memory_ = make_scratch(taken);
+            bytes_ = taken;
         }
         return bytes == 0 ? nullptr : memory_.get();
     }
@@ -60,21 +60,20 @@ private:
     size_t bytes_ = 0;
 };
 
-struct Rooms {
-    Room in, out, scratch, statistics;
+struct LaunchMemory {
+    DeviceMemory in, out, scratch, statistics;
     Stream stream = make_stream();
 };
-inline Rooms& rooms() {
-    thread_local Rooms kept;
+inline LaunchMemory& launch_memory() {
+    thread_local LaunchMemory kept;
     return kept;
 }
 
-// run(launch, stream) starts the computation. It computes the statistics of all rows where `statistics` has room for
-// them.
+// run(launch, stream) starts the computation. It computes the statistics of all rows where `statistics` is not null.
 template <class Run>
 std::vector<float> attend_poisoned(const Problem& problem, const std::vector<float>& values, size_t scratch_bytes,
                                    Run run, std::vector<RowStatistics>* statistics = nullptr) {
-    Rooms& kept = rooms();
+    LaunchMemory& kept = launch_memory();
     const cudaStream_t stream = kept.stream.get();
     const auto in_rows = static_cast<size_t>(problem.input_rows());
     const auto out_rows = static_cast<size_t>(problem.output_rows());
@@ -82,10 +81,10 @@ std::vector<float> attend_poisoned(const Problem& problem, const std::vector<flo
     const Copies copies = copies_of(in_rows);
     const size_t row_bytes = static_cast<size_t>(problem.dim) * sizeof(float);
     const size_t pitch = copies == Copies::linear ? row_bytes : (row_bytes + kPitch - 1) / kPitch * kPitch;
-    const auto poisoned = [&](Room& room, size_t bytes) {
-        void* const memory = room.of(bytes);
-        poison(memory, bytes, stream);
-        return memory;
+    const auto poisoned = [&](DeviceMemory& memory, size_t bytes) {
+        void* const data = memory.of(bytes);
+        poison(data, bytes, stream);
+        return data;
     };
     const PitchedRows in(poisoned(kept.in, in_rows * pitch), row_bytes, pitch, copies);
     const PitchedRows out(poisoned(kept.out, out_rows * pitch), row_bytes, pitch, copies);

@@ -171,7 +171,7 @@ private:
     Problem problem_;
     Element element_;
     std::vector<float> inputs_;
-    std::vector<HalfRow> known_; // those that hold() looks at
+    std::vector<HalfRow> known_; // the rows that hold() compares
 };
 
 // Scores so far apart that a row is the value of its largest score, wherever that score is.

@@ -31,7 +31,6 @@ struct LongSequence {
         return out;
     }
 
-    // One row by the definition, in double precision.
     std::vector<double> row_by_definition(int64_t row) const {
         std::vector<double> out(static_cast<size_t>(problem.dim));
         double total = 0;

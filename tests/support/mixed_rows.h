@@ -47,7 +47,6 @@ public:
     static constexpr int64_t kPeak = 5; // the outstanding key of a tile
 
 private:
-    // Sets each score to units(key).
     template <class Units>
     Course& add(const std::string& name, Units units) {
         Course course{name, {}};
@@ -194,7 +193,6 @@ private:
     // The last column is the ordinary course, where there is more than one.
     int64_t course_columns() const { return std::max<int64_t>(problem_.dim - 1, 1); }
 
-    // The column of the course of this turn.
     int64_t column_of(size_t turn) const { return static_cast<int64_t>(turn) % course_columns(); }
 
     void fill_queries(float* q, size_t turn, int64_t head) const {

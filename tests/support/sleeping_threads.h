@@ -1,4 +1,4 @@
-// For tests of waiting: a thread must sleep before the test does what should, or should not, wake it.
+// For tests of waiting: the test must not act before a thread sleeps.
 #pragma once
 
 #include <sys/syscall.h>

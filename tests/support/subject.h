@@ -21,7 +21,6 @@ struct Subject {
     friend std::ostream& operator<<(std::ostream& out, const Subject& subject) { return out << subject.name; }
 };
 
-// The contracts that are compared byte by byte.
 inline std::vector<const Contract*> contracts_by_bytes() {
     std::vector<const Contract*> list;
     for (const Contract* contract : contracts())

@@ -127,7 +127,10 @@ class Install(Workplace):
                  (("hw4", "train", "--model", "med"), {"medium"}),
                  (("hw4", "bench", "--impl", "naive,f"), {"naive,f32", "naive,fixed", "naive,fixed16", "naive,fp16"}),
                  (("hw4", "--device", ""), {"auto", "gpu", "cpu"}), (("hw4", "--json", "hw4.c"), {"hw4.cu"}),
-                 (("judge", "--color", "a"), {"auto", "always"}), (("judge", "t2"), {f"t2{i}" for i in range(10)}))
+                 (("hw4", "bench", "--kind", "n"), {"negative", "normal"}), (("hw4", "--threads", ""), set()),
+                 (("hw4-seq", "train", "--contract", ""), {"f32", "bf16"}), (("judge", "--students", "hw4.c"), {"hw4.cu"}),
+                 (("judge", "--color", "a"), {"auto", "always"}),
+                 (("judge", "--fail-fast", "t2"), {f"t2{i}" for i in range(10)}))
 
     def completion_script(self, name):
         """The installed file; the programs are found first in PATH."""

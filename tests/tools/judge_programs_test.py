@@ -278,7 +278,6 @@ class Students(Workplace):
 
 
 class ReferenceCache(Workplace):
-    """The references of tolerances."""
     NEAR = MOVED.replace("MOVE", "1e-3")
 
     def judge_near(self, *arguments, folder=None):

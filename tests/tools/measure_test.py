@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,11 @@ class EveryCommand(Workplace):
 
 
 class OtherCommands(unittest.TestCase):
+    def test_the_list_ends_quietly_with_its_reader(self):
+        with subprocess.Popen([ROOT / "report/measure", "--list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+            run.stdout.close()
+            self.assertEqual((run.stderr.read(), run.wait()), (b"", -signal.SIGPIPE))
+
     def test_sweeps_memory_and_training_steps(self):
         for words in (STEPS["memory"].cells["words"], *(words for step in STEPS.values() if step.runner == "sweep"
                                                         for words in step.cells["runs"]),

@@ -47,7 +47,7 @@ TEST(BenchOnCpu, EveryPassIsRight) {
         }
 }
 
-// Fails, when told to, as backward is prepared.
+// Calls fail() before it prepares backward.
 class FailingWorkbench : public Workbench {
 public:
     explicit FailingWorkbench(std::function<void()> fail) : fail_(std::move(fail)) {}
@@ -198,7 +198,7 @@ TEST(ExactRows, SampledRowsOfLargeCasesHaveTheReferencesBytes) {
         }
 }
 
-// The exception of any thread is thrown as if the reference had run in a single one.
+// The exception of any thread ends the check, as it would in a single thread.
 TEST(ExactRows, ThrowWhatAReferenceThrows) {
     const Computed computes[] = {
         {.operation = &kForward, .revision = 1, .masks = {}, .reference = [](const UnitOperands&) {

@@ -98,7 +98,6 @@ TEST(BenchOptions, TheCoursesShapesAreThoseOfTheTable) {
     EXPECT_EQ(cases, 30);
 }
 
-// The words of a command line.
 Words words_in(const std::string& line) {
     std::istringstream stream(line);
     return {std::istream_iterator<std::string>(stream), {}};
@@ -110,7 +109,7 @@ TEST(BenchOptions, AreRefused) {
           "--cold --timing wall", "--preset cs336-flash --timing wall", "--shape t28 --seq_len 8",
           "--decode --passes forward,backward", "--shape t28 --preset lab5"})
         EXPECT_EQ(failure(words_in(line)).code, ExitCode::usage) << line;
-    EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2); // one cell becomes a row
+    EXPECT_EQ(cells({"--emb_dim", "96", "--num_heads", "3,5"}).size(), 2);
 }
 
 AllreduceRequest allreduce(const Words& words) { return parsed(words, parse_allreduce); }

@@ -36,7 +36,6 @@ TEST(SampleStatistics, FewNumbersForMany) {
     EXPECT_DOUBLE_EQ(spread(values), (4.2 - 1.8) / 3);
 }
 
-// Counts memory that exists.
 Counted counted(MemoryCount& memory, size_t bytes, const char* purpose) {
     return {memory, bytes, purpose, [] {}};
 }
@@ -134,9 +133,9 @@ TEST_F(TakeSamples, OfTheWallClockOneIsTheMeanOfAll) {
     EXPECT_EQ(subject.runs, 3 + 300); // a hundredth to warm up
 }
 
-// ---- Operands that stay from one cell to the next are those that would be made anew
+// ---- Operands kept from an earlier cell equal newly generated ones
 
-// More than one of the pieces that threads take.
+// Its operands fill several of the pieces that threads generate.
 Cell small_cell() {
     Cell cell;
     cell.impl = "f32";
@@ -173,7 +172,7 @@ TEST(KeptData, IsAsMadeAnewWhateverCameBefore) {
         [](Cell& cell) { cell.kind = "normal:3"; },
         [](Cell& cell) { cell.kind = "sink"; },
         [](Cell& cell) { cell.causal = true; },
-        [](Cell& cell) { std::swap(cell.batch_size, cell.num_heads); }, // as many numbers, elsewhere
+        [](Cell& cell) { std::swap(cell.batch_size, cell.num_heads); }, // as many numbers, in another order
         [](Cell& cell) { cell.num_heads *= 2; },
         [](Cell& cell) { cell.seq_len += 1; },
         [](Cell& cell) { cell.emb_dim *= 2; },

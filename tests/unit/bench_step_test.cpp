@@ -24,7 +24,7 @@ TEST(BenchStep, NaiveOnTheCpuTakesFloatsAlone) {
     EXPECT_THROW(cpu_naive(1)->compute(of, nullptr, nullptr), Unsupported);
 }
 
-// Leaves in every result what no operation of a step would.
+// Overwrites results with numbers that no operation of a step gives.
 class Spoiler : public Yardstick {
 public:
     void multiply(const step::LinearProduct& of) override { std::fill_n(of.out, of.rows() * of.columns(), 1e30f); }
@@ -52,7 +52,7 @@ TEST(BenchStep, OperationsAreListedAndTheStepKeepsItsBytes) {
         EXPECT_NE(table.find(row), std::string::npos) << row << table;
 }
 
-// "+4 parameters @0": taken, how many bytes, what for, when.
+// "+4 parameters @0": 4 bytes were taken for parameters at second 0.
 std::vector<std::string> words_of(const MemoryInUse& memory) {
     std::vector<std::string> words;
     for (const MemoryEvent& event : memory.events)

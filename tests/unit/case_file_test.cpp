@@ -95,7 +95,7 @@ TEST_F(CaseFile, TheExactSizeDecidesWhatAPlainFileIs) {
     }
 }
 
-// All of gzip's first three bytes mark it, as far as the file has them.
+// A gzip file begins with these three bytes; a shorter file with as many of them as it has.
 TEST_F(CaseFile, GzipIsToldByItsThreeBytes) {
     const auto needed = [](int32_t batches) {
         return bad("expected " + std::to_string(12 + 12 * int64_t{batches}) +
@@ -111,7 +111,7 @@ TEST_F(CaseFile, GzipIsToldByItsThreeBytes) {
                   bad("header truncated: got " + std::to_string(start.size()) + " of 12 bytes (int32 B, N, d)"));
 }
 
-// Version 1 has no operation: an option gives it, and the size must fit.
+// A header of version 1 does not name the operation: an option does, and the file's size must fit it.
 class FourMatrices : public CaseFile {
 protected:
     static std::string four(int32_t batches) {
@@ -245,7 +245,7 @@ TEST_F(CaseFile, NoticesAFileThatChangesWhileItIsRead) {
                                                    "expected 156 bytes"}));
 }
 
-// Only the file's times show it: the seconds, or the nanoseconds alone.
+// Only the file's time of modification changes: its seconds, or its nanoseconds alone.
 TEST_F(CaseFile, NoticesAFileThatIsWrittenToInPlace) {
     const auto set_time = [&](timespec time) {
         const timespec times[] = {{0, UTIME_OMIT}, time};

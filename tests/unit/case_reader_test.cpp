@@ -63,7 +63,7 @@ std::vector<std::string> good_files() {
             npy("'<f4'", "False", "(2, 3, 3, 2)") + file_of({}, 144)};
 }
 
-// At every byte; the gzip streams hold these files whole, cut or in two members.
+// Every file is cut or spoilt at every byte. The gzip streams hold it whole, cut or in two members.
 TEST(CaseReaderTakes, AnyCutAndAnySpoiltByte) {
     for (const std::string& good : good_files()) {
         const std::string about = bytes_of(good.data(), 16) + ", " + std::to_string(good.size()) + " bytes, ";

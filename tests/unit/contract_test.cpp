@@ -226,7 +226,7 @@ TEST(Contracts, HaveTheseRevisions) {
     EXPECT_EQ(kFixed16.revision_of(kForward), "fixed16.forward/1");
 }
 
-// Heads are more units: each gives the bytes that it gives alone, with the keys of its group.
+// Each head gives the bytes that it gives alone, with the keys of its group.
 TEST(ComputeByReference, TakesHeadsOneByOne) {
     const Problem problem = problem_of({2, 6, 2, 37, 70, 9});
     const std::vector<float> in = values_of(problem, CaseKind::spread);

@@ -44,7 +44,7 @@ protected:
         if (!GetParam().needs.processor()) GTEST_SKIP() << "this processor has no " << GetParam().name;
     }
 
-    // The kernel's outputs. It writes every value, tells of every row and keeps to its scratch memory.
+    // The kernel's outputs. Checks that it reports every row and writes nothing beyond its scratch memory.
     static std::vector<float> launched(const Problem& problem, const float* in, int threads) {
         std::vector<float> out(problem.floats_in(problem.output_rows()), NAN);
         const Marked scratch(plan_of(GetParam(), problem, threads).scratch_bytes);

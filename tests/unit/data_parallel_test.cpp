@@ -29,7 +29,6 @@ Trainer::Batch batch_of(int64_t step) {
     };
 }
 
-// All results of a few steps.
 struct Trained {
     std::vector<float> weights, m, v;
     std::vector<double> losses, norms;

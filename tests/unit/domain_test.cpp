@@ -209,7 +209,6 @@ class DomainOfGradients : public ::testing::Test {
 protected:
     DomainOfGradients() { problem_.operation = &kBackward; }
 
-    // Sets all of Q, K, V and dO.
     void fill(float q, float k, float v, float gradient) {
         data_.clear();
         for (const auto& [x, heads] :

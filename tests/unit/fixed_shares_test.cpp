@@ -28,7 +28,6 @@ struct DivisionForMost : Division {
     }
 };
 
-// All jobs have this many tiles.
 JobTiles equal_jobs(unsigned tiles, uint32_t jobs_of_unit = 1) {
     return {Divisor(jobs_of_unit), tiles, static_cast<int>(tiles), 0};
 }

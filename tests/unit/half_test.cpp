@@ -100,7 +100,7 @@ TEST_P(HalfContract, TakesFilesOfItsElementAndOfFloat32) {
     EXPECT_EQ(why_not(kFixed16, problem), "");
 }
 
-// For every operand: a number that would round to infinity is refused, for every factor.
+// In every operand a number that would round to infinity is refused, for every factor.
 TEST_P(HalfContract, RefusesNumbersThatItsTypeLacks) {
     const Problem problem(2, 3, 2);
     const float limit = overflow_of(element());
@@ -175,7 +175,7 @@ TEST_P(HalfGradients, AreAsNearToFloat64AsTheirLastRoundingAllows) {
     }
 }
 
-// For any number of threads; heads that share keys, rows that see none, d of any size.
+// Any number of threads and any d; heads that share keys, and rows that see none.
 TEST_P(HalfGradients, HaveTheReferenceBytesByEveryKernel) {
     for (const Mask mask : kEveryMask)
         for (const Sizes& sizes : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{3, 4, 2, 70, 130, 20}, Sizes{2, 6, 1, 200, 70, 5},
@@ -189,7 +189,7 @@ TEST_P(HalfGradients, HaveTheReferenceBytesOnKinds) {
         expect_reference_bytes({backward_of({1, 2, 1, 90, 70, 33}, Mask::causal), kind, 7, contract()}, {2});
 }
 
-// Its O is rounded, and that is not what the reference goes on with.
+// Forward's O is rounded to the type, but the reference continues with the unrounded O.
 TEST_P(HalfGradients, AreTheSameAfterAForwardThatWasDoneBefore) {
     const AttentionCase half(backward_of({2, 4, 2, 70, 90, 20}, Mask::causal), CaseKind::uniform, 11, contract());
     const Problem forward = half.problem.of_operation(kForward);

@@ -16,7 +16,6 @@ using ::testing::KilledBySignal;
     for (;;) ::pause();
 }
 
-// The blocked signals of this thread, as text.
 std::string blocked_signals() {
     sigset_t set;
     pthread_sigmask(SIG_BLOCK, nullptr, &set);

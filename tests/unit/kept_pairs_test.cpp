@@ -73,7 +73,6 @@ TEST(Rounds, OfPartsHaveRoomForTheirPairsAndSums) {
     EXPECT_EQ(most_round_bytes(key_gradients(whole, 3072, 1024)), pairs / 4); // one group sees these keys
 }
 
-// Expects every tile of every row once.
 void expect_all_tiles(const PairQueue& queue, uint32_t rows, uint32_t tiles) {
     std::vector<uint32_t> done(rows, 0);
     for (uint32_t drawn = 0; drawn < queue.length(); ++drawn) {

@@ -59,14 +59,14 @@ TEST(InPieces, EndAfterTheFirstThatThrows) {
     EXPECT_EQ(begun, 4u);
 }
 
-TEST(Gate, LetsEverybodyThroughWhoWaits) {
+TEST(Gate, LetsEveryWaitingThreadThrough) {
     Gate gate;
     std::vector<std::thread> waiting;
     for (int i = 0; i < 3; ++i) waiting.emplace_back([&] { gate.wait(); });
     EXPECT_TRUE(other_threads_sleep_soon());
     gate.open();
     for (std::thread& thread : waiting) thread.join();
-    gate.wait(); // and whoever comes later
+    gate.wait(); // a later call returns at once
 }
 
 TEST(Crew, DoesAllOfTheWorkEachTime) {
@@ -95,7 +95,7 @@ TEST(Crew, TakesNoMoreThanThat) {
     }
 }
 
-// The caller has nothing left to do; another one has.
+// The caller has no work left, but another thread has.
 TEST(Crew, ReturnsWhenTheLastOfThemIsDone) {
     Crew crew;
     for (int round = 0; round < 20; ++round) {

@@ -88,7 +88,7 @@ TEST_F(PipelineRun, PutsEveryRowAndItsLogsumexpInItsPlace) {
     EXPECT_TRUE(read_file(folder_ / "a.lse") == logsumexps_of_the_case());
 }
 
-// Writes one after another, although the output could be written in any order.
+// Writes to the pipe in order, although the output, a plain file, could be written in any order.
 TEST_F(PipelineRun, WritesLogsumexpsToAPipeInTheirOrder) {
     write_case(400, 64, 16);
     const std::string path = folder_ / "pipe";

@@ -51,7 +51,7 @@ TEST(SlotPlanTest, CountsTheStatisticsOfRows) {
     EXPECT_EQ(plan_slots(small, options).batches, (256 << 20) / 16);
     options.statistics = true;
     EXPECT_EQ(plan_slots(small, options).batches, (256 << 20) / 28);
-    const Problem fitting{1, 1 << 17, 128}; // without them just the size of a slot
+    const Problem fitting{1, 1 << 17, 128}; // without statistics it just fits into a slot
     EngineOptions asking;
     asking.statistics = true;
     EXPECT_EQ(plan_queries(fitting, asking, 1), filling_rows(fitting));

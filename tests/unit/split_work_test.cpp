@@ -1,4 +1,4 @@
-// Division of few rows' keys: every segment is in one block's share, and leads to it; every key is in one part.
+// Division of few rows' keys: every segment is in the share of one block, block_of(segment); every key is in one part.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -110,7 +110,6 @@ protected:
     const Floats factors = draw.numbers(rows);
     const Tokens tokens = drawn_tokens({all, context, inputs, outputs, 1, 2});
 
-    // All gradients, from sequence `first` on.
     Floats gradients(int64_t first, int64_t count) {
         const int64_t at = first * context;
         Floats sums(static_cast<size_t>(2 * outputs * inputs + inputs));

@@ -12,7 +12,6 @@
 namespace hw4::step {
 namespace {
 
-// A training run in memory.
 class SmallRun {
 public:
     explicit SmallRun(int64_t micro_batch, std::unique_ptr<Machine> machine = make_reference())

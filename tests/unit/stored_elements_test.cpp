@@ -124,7 +124,7 @@ TEST_P(StoredElement, ReachesAnEngineAndTheFileAsItIs) {
     }
 }
 
-// The last number that it fetches is infinite. The pipeline must notice this in the engine's stored output.
+// The last number of its output is infinite. The pipeline must notice this in the stored output.
 class InfiniteEngine : public PassingEngine {
 public:
     InfiniteEngine(const EngineRequest& request, const Cut& cut)

@@ -1,4 +1,4 @@
-// What cuBLAS computes on a GPU: the products of the naive form, and those that a training step's are measured beside.
+// What cuBLAS computes on a GPU: the products of the naive form, and products to compare with a training step's.
 // cuBLAS is loaded only for these; hw4 does not link it.
 #include "src/bench/naive.h"
 

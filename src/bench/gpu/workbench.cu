@@ -52,7 +52,6 @@ private:
     Counted counted_;
 };
 
-// The kernels of src/gpu.
 class GpuMachine {
 public:
     using Memory = gpu_side::Memory;

@@ -227,7 +227,7 @@ __device__ __forceinline__ void multiply_stage_of_queries(float (&o)[kRowsPerThr
 struct SumTarget {
     float* first; // its first row and column
     size_t row;
-    int rows;    // that exist, from the first on
+    int rows;    // existing rows, from the first on
     int columns; // the same for columns
     float scale; // of the result, where it is scaled
 };
