@@ -346,11 +346,15 @@ TEST_F(DrawnTiles, NoticeStraysInEveryPiece) {
 TEST_F(DrawnTiles, GiveTheReferenceBytesOnMixedRows) {
     const auto courses = static_cast<int64_t>(Courses(1, 1).count());
     size_t turn = 0;
-    for (const auto& [dim, multiprocessors] : {std::pair{32, 2}, std::pair{64, 5}, std::pair{128, 5}})
+    for (const auto& [dim, multiprocessors] : {std::pair{32, 2}, std::pair{64, 5}, std::pair{128, 5}}) {
         for (const int64_t n : {200, 450}) {
             expect_reference_bytes(mixed_rows({courses / 4, n, dim}, turn), multiprocessors);
             turn += static_cast<size_t>(courses / 4);
         }
+        // Large blocks under the mask: rows stray in the tile where the diagonal ends, and before it.
+        const Problem masked = with_heads(causal_problem(256, 256, dim), courses / 4, 1, 1);
+        expect_reference_bytes(mixed_rows(masked, turn), multiprocessors);
+    }
 }
 
 TEST_F(DrawnTiles, SanitizerPieces) {

@@ -38,6 +38,7 @@ struct Tiling {
     static constexpr int kThreads = kWarps * kWarpSize;
     static constexpr int kTeams = kWarps / kTeam;
     static constexpr int kRows = kTeams * kWarpRows; // query rows of a block
+    static constexpr int kEighth = kTeams * kDown;   // of these rows
     static constexpr int kKeys = kSegmentKeys;       // a tile is a segment
     static constexpr int kWarpKeys = kKeys / kTeam;
     static constexpr int kWarpColumns = kDim / kTeam;
@@ -86,12 +87,34 @@ __device__ __forceinline__ int row_of(const Position& at, int i) { return i / 4 
 __device__ __forceinline__ int place_of(const Position& at, int j) {
     return j / 4 * 4 * kAcross + 4 * at.across + j % 4;
 }
+
+// The block's query row at a place of the Q tile: the same or, under a mask, dealt so that row i of every thread is in
+// the i-th eighth of the block. Then all threads have as many rows that see a key.
+template <class T, bool kDealt>
+__device__ __forceinline__ int row_at_place(unsigned place) {
+    if (!kDealt) return place;
+    return (place % kWarpRows / 16 * 4 + place % 4) * T::kEighth + place / kWarpRows * kDown + place / 4 % kDown;
+}
 constexpr int kSecondRows = 4 * kDown * 4;     // bytes from a thread's first four rows to its others
 constexpr int kSecondPlaces = 4 * kAcross * 4; // bytes from its first four keys or columns to its others
 
+// The rows of a thread that are computed for its key j: from(j) to the last.
+struct EveryRow {
+    __host__ __device__ static constexpr int from(int) { return 0; }
+};
+
+// The same in the corner: the last tile of a block, if the block's last row is the first that sees the tile's last key.
+// Rows are dealt, and the first of them see nothing of the tile.
+template <class T>
+struct CornerRows {
+    __host__ __device__ static constexpr int from(int j) { return seeing(T::kTeam == 1 ? j / 4 * kKeyTile : 0); }
+    // The first row that sees a key of the tile.
+    __host__ __device__ static constexpr int seeing(int key) { return (T::kRows - T::kKeys + key) / T::kEighth; }
+};
+
 // acc += a outer b, in alternating directions so that consecutive fmas share a factor. The two directions were chosen
 // by the code that the compiler makes of them.
-template <int kN>
+template <class Part = EveryRow, int kN>
 __device__ __forceinline__ void outer_by_columns(float (&acc)[kRowsPerThread][kN], const float (&a)[kRowsPerThread],
                                                  const float (&b)[kN], bool from_zero) {
 #pragma unroll
@@ -99,11 +122,11 @@ __device__ __forceinline__ void outer_by_columns(float (&acc)[kRowsPerThread][kN
 #pragma unroll
         for (int step = 0; step < kRowsPerThread; ++step) {
             const int i = j % 2 == 0 ? step : kRowsPerThread - 1 - step;
-            acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
+            if (i >= Part::from(j)) acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
         }
 }
 
-template <int kN>
+template <int kFirst = 0, int kN>
 __device__ __forceinline__ void outer_by_rows(float (&acc)[kRowsPerThread][kN], const float (&a)[kRowsPerThread],
                                               const float (&b)[kN], bool from_zero) {
 #pragma unroll
@@ -112,7 +135,7 @@ __device__ __forceinline__ void outer_by_rows(float (&acc)[kRowsPerThread][kN], 
         for (int step = 0; step < kN; ++step) {
             const int i = turn < 4 ? turn : 11 - turn; // 0 1 2 3 7 6 5 4: in the order of the loads
             const int j = turn % 2 == 0 ? step : kN - 1 - step;
-            acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
+            if (i >= kFirst) acc[i][j] = fused(a[i], b[j], from_zero ? 0.0f : acc[i][j]);
         }
 }
 
@@ -160,7 +183,7 @@ constexpr int kRoundSteps = 8;
 // A chain of outer products from the current factors up to where b reaches `end`; advances the factors past them.
 // Steps    defines a step: a(u) and b(u), how many bytes the factors of step u are beyond those of step 0,
 //          linear in whole rounds of kRoundSteps; load(), step u's factors into a slot; multiply(), the outer product.
-// kUnroll  Steps of a round; the chain is a whole number of rounds.
+// kUnroll  Steps of a round, an even number; the chain is a whole number of rounds.
 // kAhead   The operands of the first step are already in slot 0; each step loads the next one's before it computes,
 //          the last step those of the step after the chain.
 // kPeeled  The first step multiplies instead of adding to the registers.
@@ -168,7 +191,7 @@ constexpr int kRoundSteps = 8;
 template <class Steps, int kUnroll, bool kAhead, bool kPeeled, int kN, class Copies>
 __device__ __forceinline__ void chain(float (&acc)[kRowsPerThread][kN], Fragments<kN>& f, Factors& at,
                                       SharedAddress end, Copies copies) {
-    static_assert(kUnroll % kRoundSteps == 0, "whole rounds");
+    static_assert(kUnroll % 2 == 0, "two slots");
     const auto round = [&](bool from_zero) {
         copies();
 #pragma unroll
@@ -195,7 +218,7 @@ __device__ __forceinline__ void rewind(Factors& at, int steps) {
 // ---- The product of two tiles with transposed rows in shared memory: its steps
 
 // A step of the scores is a column: a are rows of Q, b are keys.
-template <class T>
+template <class T, class Part = EveryRow>
 struct ScoreSteps {
     static __device__ __forceinline__ constexpr int a(int u) { return 4 * u * T::kQStride; }
     static __device__ __forceinline__ constexpr int b(int u) { return 4 * u * T::kKStride; }
@@ -206,7 +229,7 @@ struct ScoreSteps {
     static __device__ __forceinline__ void multiply(float (&acc)[kRowsPerThread][T::kKT],
                                                     const float (&q)[kRowsPerThread], const float (&k)[T::kKT],
                                                     bool from_zero) {
-        outer_by_columns(acc, q, k, from_zero);
+        outer_by_columns<Part>(acc, q, k, from_zero);
     }
 };
 

@@ -25,12 +25,17 @@
 //        | scores of tile n, weights | output of tile n            | scores of tile n + 1 ...
 //        |  V of tile n is copied    |  K of tile n + 1 is copied  |  V of tile n + 1 is copied
 //
+// Under the causal mask the last tile of most pieces is the corner (CornerRows): fewer scores and products. Short rows
+// run through all code of a piece again and again, so that code has to fit the instruction cache.
+//
 // Totals leave their registers only between pieces. The contract's M is 0, and its clamp does nothing, while a row's
 // scores stay between -120 and 72 and its first tile's largest is at least -8. So a block tracks no maximum until one
 // of its rows starts below -7 or has a score beyond +-71. It then repeats that tile and computes the rest of the piece
 // with a reference for each row (row_references.cuh), which takes up to a fifth longer. So does a block with a window
 // in which some rows see nothing of the first 32 keys: these rows have no reference yet.
 #pragma once
+
+#include <type_traits>
 
 #include "src/gpu/device/check.h"
 #include "src/gpu/f32/forward/register_tile.cuh"
@@ -43,7 +48,7 @@
 namespace hw4::gpu {
 
 // A step of the output is a key: a are its weights, b columns of V.
-template <class T>
+template <class T, int kFirst = 0>
 struct OutputSteps {
     static __device__ __forceinline__ constexpr int a(int u) { return 4 * weight_offset(u); }
     static __device__ __forceinline__ constexpr int b(int u) { return 4 * u * T::kDim; }
@@ -54,15 +59,17 @@ struct OutputSteps {
     static __device__ __forceinline__ void multiply(float (&acc)[kRowsPerThread][T::kCT],
                                                     const float (&p)[kRowsPerThread], const float (&v)[T::kCT],
                                                     bool from_zero) {
-        outer_by_rows(acc, p, v, from_zero);
+        outer_by_rows<kFirst>(acc, p, v, from_zero);
     }
 };
 
-// The scores of the tile: blocks of 32 columns, added in order. before_block(n) starts asynchronous copies.
-template <class T, class Choices, class BeforeBlock>
+// The scores of the tile, or a part: blocks of 32 columns, added in order. before_block(n) starts asynchronous copies.
+template <class T, class Choices, class Part = EveryRow, class BeforeBlock>
 __device__ __forceinline__ void score(Scores<T>& s, Factors& at, BeforeBlock before_block) {
-    constexpr bool kPeeled = Choices::kWoven && T::kDim > 32; // measured: for 32 the extra code does not pay
-    constexpr int kUnroll = Choices::kWoven && T::kDim > 32 ? 16 : kRoundSteps;
+    constexpr bool kCorner = std::is_same_v<Part, CornerRows<T>>;         // once in a piece: short code
+    constexpr bool kPeeled = Choices::kWoven && !kCorner && T::kDim > 32; // measured: it does not pay for 32
+    // Under a mask there is more code in all, so this part is shorter (drawn_tiles.cu).
+    constexpr int kUnroll = !kPeeled ? kRoundSteps : Choices::kView != View::all ? 32 / T::kKT : 16;
     Fragments<T::kKT> f;
     if (Choices::kAhead) ScoreSteps<T>::load(f, 0, at, 0);
 #pragma unroll
@@ -70,23 +77,24 @@ __device__ __forceinline__ void score(Scores<T>& s, Factors& at, BeforeBlock bef
         float block[kRowsPerThread][T::kKT];
         before_block(n);
         if (!kPeeled) clear(block);
-        chain<ScoreSteps<T>, kUnroll, Choices::kAhead, kPeeled>(block, f, at, at.b + ScoreSteps<T>::b(kScoreColumns),
-                                                                [] {});
+        chain<ScoreSteps<T, Part>, kUnroll, Choices::kAhead, kPeeled>(block, f, at,
+                                                                      at.b + ScoreSteps<T>::b(kScoreColumns), [] {});
 #pragma unroll
         for (int i = 0; i < kRowsPerThread; ++i)
 #pragma unroll
-            for (int j = 0; j < T::kKT; ++j) s[i][j] = n == 0 ? block[i][j] : s[i][j] + block[i][j];
+            for (int j = 0; j < T::kKT; ++j)
+                if (i >= Part::from(j)) s[i][j] = n == 0 ? block[i][j] : s[i][j] + block[i][j];
     }
     rewind<ScoreSteps<T>>(at, T::kDim);
 }
 
 // The output of a tile's keys up to where the factors reach `end`. copy_rows(n) starts asynchronous copies of n rows.
-template <class T, class Choices, class CopyRows>
+template <class T, class Choices, int kFirst = 0, class CopyRows>
 __device__ __forceinline__ void add_products(float (&o)[kRowsPerThread][T::kCT], Fragments<T::kCT>& f, Factors& at,
                                              SharedAddress end, CopyRows copy_rows) {
     constexpr int kRound = Choices::kWoven && T::kCT == 4 ? 16 : kRoundSteps;
     static_assert(kKeyTile % kRound == 0, "a round ends where the first 32 keys do");
-    chain<OutputSteps<T>, kRound, Choices::kAhead, false>(o, f, at, end, [&] { copy_rows(kRound); });
+    chain<OutputSteps<T, kFirst>, kRound, Choices::kAhead, false>(o, f, at, end, [&] { copy_rows(kRound); });
 }
 
 // Stores the thread's rows and columns of the result, and their sums if this thread has to store statistics. Under a
@@ -99,10 +107,11 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
     for (int i = 0; i < kRowsPerThread; ++i) {
         const float l = closed<Lanes>(sums.lane[i]);
         const float inv = 1.0f / l;
-        const int row = first_row + row_of(at, i);
+        const int place = row_at_place<T, kMasked>(at.warp / T::kTeam * kWarpRows + row_of(at, i));
+        const int row = first_row + place;
         if (row >= static_cast<int>(args.queries)) continue;
         const bool seeing = !kMasked || args.sight.of(row) > 0;
-        if (statistics != nullptr) statistics[row_of(at, i)].l = seeing ? l : 0.0f;
+        if (statistics != nullptr) statistics[place].l = seeing ? l : 0.0f;
         const auto of_row = [&](float x) { return seeing ? result(x, inv) : 0.0f; };
         float* out = m.out + static_cast<size_t>(row) * args.out.row;
 #pragma unroll
@@ -125,7 +134,7 @@ __device__ __forceinline__ void store_result(const float (&total)[kRowsPerThread
 template <class T, bool kMasked>
 __device__ __forceinline__ void store_references(const RowReferences<T>& references, const Position& at,
                                                  const Piece& piece, const ForwardArgs& args) {
-    const int row = piece.first_row + at.warp / T::kTeam * kWarpRows + at.lane;
+    const int row = piece.first_row + row_at_place<T, kMasked>(at.warp / T::kTeam * kWarpRows + at.lane);
     if (at.warp % T::kTeam != 0 || row >= static_cast<int>(args.queries)) return;
     if (kMasked && args.sight.of(row) == 0) return; // it has no reference
     const Reference reference = references.of(at.lane);
@@ -158,14 +167,13 @@ __device__ __forceinline__ void finish(const Running<T>& running, const RowSums&
         const Reference reference = by_zero ? reference_at(0.0f, args.scale) : references.of(at.lane);
         return work.leave(running, sums, reference, args, piece);
     }
-    const int team_row = piece.first_row + at.warp / T::kTeam * kWarpRows;
-    RowStatistics* statistics = nullptr; // of the team's first row
+    RowStatistics* statistics = nullptr; // of the block's first row
     if (args.statistics != nullptr) {
         if (at.warp % T::kTeam == 0 && at.across == 0)
-            statistics = args.statistics + piece.unit * args.statistics_unit + team_row;
+            statistics = args.statistics + piece.unit * args.statistics_unit + piece.first_row;
         if (!by_zero) store_references<T, kMasked>(references, at, piece, args);
     }
-    store_result<T, Lanes, kMasked>(running.total, sums, at, team_row, at.warp % T::kTeam * T::kWarpColumns,
+    store_result<T, Lanes, kMasked>(running.total, sums, at, piece.first_row, at.warp % T::kTeam * T::kWarpColumns,
                                     matrices_of(args, piece.unit), statistics, args);
 }
 
@@ -200,7 +208,12 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         const UnitMatrices m = matrices_of(args, piece.unit);
         const Position at = position<Lanes>();
         TransposedCopy<T, T::kQStride, kAsync> q_copy(m.q, piece.first_row, &shared.qt[0][0], at);
-        q_copy.whole_tile(q_rows, T::kRows);
+        const int first_place = q_copy.row - piece.first_row;
+#pragma unroll 1
+        for (int n = 0; n < T::kRows; n += q_copy.kRowsAtOnce) {
+            q_copy.row = piece.first_row + row_at_place<T, kMasked>(first_place + n);
+            q_copy.next_rows(q_rows);
+        }
         k_copy = {m.k, piece.first_key, &shared.kt[0][0], at};
         if (kAsync) k_copy.whole_tile(k_rows, T::kKeys);
     };
@@ -228,8 +241,57 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
         }
         if (T::kSumsWait) shared.sums.put(sums);
 
+        const auto measure_by_the_row = [&] { // a row left the range in a tile that is repeated
+            finish_copies();
+            __syncthreads(); // all threads have read it, and are done with the weights
+            const Position place = position<Lanes>();
+            if (place.warp == 0 && place.lane == 0) shared.strayed = 0;
+            if (place.warp % T::kTeam == 0)
+                references().put(place.lane, running.measure == Measure::undecided ? empty_reference()
+                                                                                   : reference_at(0.0f, args.scale));
+            running.measure = Measure::by_the_row;
+            v_copy.go_back(T::kKeys);
+        };
+        const auto add_corner = [&](int keys) { // returns whether all rows stayed in range; otherwise adds nothing
+            v_copy.template next_rows<T::kKeys>(v_rows, 0);
+            float s[kRowsPerThread][T::kKT];
+            clear(s);
+            score<T, Choices, CornerRows<T>>(s, score_factors, [](int) {});
+            const auto sight = tile_sight<T, kView>(args, work.piece(args), keys);
+            RowSums after = T::kSumsWait ? shared.sums.take() : sums;
+            const float largest =
+                weigh_by_zero<true, CornerRows<T>>(s, after, 0.0f, own_weights, position<Lanes>(), sight, args.scale);
+            set_if(&shared.strayed, largest > (kHeadroom - 1.0f) * args.scale.inv_c);
+            if (T::kTeam == 2) offer<T>(s, shared.fours[threadIdx.x]);
+            finish_copies();
+            __syncthreads(); // V and the weights are complete
+            if (*static_cast<volatile unsigned*>(&shared.strayed) != 0) return false;
+            float o[kRowsPerThread][T::kCT];
+            clear(o);
+            Fragments<T::kCT> f;
+            OutputSteps<T>::load(f, 0, output_factors, 0);
+            const SharedAddress middle = output_factors.b + OutputSteps<T>::b(kKeyTile);
+            add_products<T, Choices, CornerRows<T>::seeing(0)>(o, f, output_factors, middle, [](int) {});
+            add_products<T, Choices, CornerRows<T>::seeing(kKeyTile)>(o, f, output_factors,
+                                                                      middle + OutputSteps<T>::b(kKeyTile), [](int) {});
+            rewind<OutputSteps<T>>(output_factors, T::kKeys);
+            if (T::kTeam == 2)
+                collect(after, shared.fours[threadIdx.x & ~kWarpSize], shared.fours[threadIdx.x | kWarpSize]);
+            if (T::kSumsWait) shared.sums.put(after);
+            sums = after;
+            add_rows(running.total, o);
+            return true;
+        };
+
 #pragma unroll 1
         for (int keys = piece.end_key - piece.first_key; keys > 0;) { // keys to go
+            if (kView == View::causal && T::kWhole && kAsync && keys <= T::kKeys &&
+                running.measure == Measure::by_zero &&
+                tile_sight<T, kView>(args, work.piece(args), keys).first == 1 + T::kKeys - T::kRows) {
+                if (add_corner(keys)) break;
+                measure_by_the_row();
+                __syncthreads();
+            }
             if (!kAsync) k_copy.whole_tile(k_rows, T::kKeys);
             if (!Choices::kWoven) v_copy.template next_rows<T::kKeys>(v_rows, 0);
             if (!kAsync) __syncthreads(); // K and V are complete
@@ -247,7 +309,7 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
             if constexpr (kMasked) {
                 if (ragged) {
                     const Position place = position<Lanes>();
-                    sight = tile_sight<T, kView>(args, work.piece(args), keys, place);
+                    sight = tile_sight<T, kView>(args, work.piece(args), keys);
                     hide_scores(s, place, sight,
                                 running.measure == Measure::by_the_row ? -HUGE_VALF : kHidden * args.scale.inv_c);
                 }
@@ -302,16 +364,8 @@ __global__ __launch_bounds__(T::kThreads, T::kBlocks) void tile_kernel(const __g
                 const Position place = position<Lanes>();
                 const bool first_part = place.warp % T::kTeam == 0;
                 if (strayed) { // repeat the tile, and do the rest of the piece, by the row
-                    finish_copies();
-                    __syncthreads(); // all threads have read it, and are done with the weights
-                    if (place.warp == 0 && place.lane == 0) shared.strayed = 0;
-                    if (first_part)
-                        references().put(place.lane, running.measure == Measure::undecided
-                                                         ? empty_reference()
-                                                         : reference_at(0.0f, args.scale));
-                    running.measure = Measure::by_the_row;
+                    measure_by_the_row();
                     if (!T::kSumsWait) sums = sums_before;
-                    v_copy.go_back(T::kKeys);
                     k_copy.go_back(kAsync ? 2 * T::kKeys : T::kKeys);
                     if (kAsync) k_copy.whole_tile(k_rows, T::kKeys);
                     finish_copies();

@@ -56,12 +56,10 @@ __device__ __forceinline__ Piece masked_row(const ForwardArgs& args, unsigned ro
     return {row, row % args.units, first_row, first_key, end_key, true};
 }
 
-// The keys of a tile that the team's rows see, when the piece has `keys` keys to go.
+// The keys of a tile that the block's rows see, when the piece has `keys` keys to go.
 template <class T, View kView>
-__device__ __forceinline__ TileSight<T, kView> tile_sight(const ForwardArgs& args, const Piece& piece, int keys,
-                                                          const Position& at) {
-    const int first_row = piece.first_row + at.warp / T::kTeam * kWarpRows;
-    return {static_cast<int>(args.sight.first) + first_row - (piece.end_key - keys),
+__device__ __forceinline__ TileSight<T, kView> tile_sight(const ForwardArgs& args, const Piece& piece, int keys) {
+    return {static_cast<int>(args.sight.first) + piece.first_row - (piece.end_key - keys),
             static_cast<unsigned>(args.sight.window)};
 }
 

@@ -29,7 +29,7 @@ __device__ __forceinline__ float largest_across(float x) {
 // each score of a ragged tile, and registers.
 enum class View { all, causal, window };
 
-// The keys of a tile that the rows of a team see: the team's first row sees the keys before `first` and, under the
+// The keys of a tile that the rows of a block see: the block's first row sees the keys before `first` and, under the
 // causal mask, each row one more than the row before. A row sees only the last `window` of these keys.
 template <class T, View kView>
 struct TileSight {
@@ -39,8 +39,10 @@ struct TileSight {
     // Whether the thread's row i sees its key j.
     __device__ __forceinline__ bool sees(const Position& at, int i, int j) const {
         const int key = place_of(at, j) + at.warp % T::kTeam * T::kWarpKeys;
-        if (kView != View::window) return key < first + (kView == View::all ? 0 : row_of(at, i));
-        return static_cast<unsigned>(first + row_of(at, i) - 1 - key) < window; // a later key is below 0 and wraps
+        if (kView == View::all) return key < first;
+        const int end = first + row_at_place<T, true>(at.warp / T::kTeam * kWarpRows + row_of(at, i));
+        if (kView == View::causal) return key < end;
+        return static_cast<unsigned>(end - 1 - key) < window; // a later key is below 0 and wraps
     }
 };
 
@@ -101,12 +103,12 @@ struct WaitingSums {
 
 // Turns scores into weights with M = 0, in place. Returns the largest |score|, or `largest` if that is larger: above
 // (kHeadroom - 1) * inv_c the weights may not be the contract's.
-template <class T>
+template <class T, class Part = EveryRow>
 __device__ __forceinline__ float weigh(Scores<T>& s, int first, float largest, Scale scale) {
 #pragma unroll
     for (int j = first; j < first + 4; ++j)
 #pragma unroll
-        for (int i = 0; i < kRowsPerThread; ++i) {
+        for (int i = Part::from(j); i < kRowsPerThread; ++i) {
             largest = fmaxf(largest, fabsf(s[i][j]));
             s[i][j] = exp2_scaled(s[i][j], scale.c, kRoundToInt);
         }
@@ -125,34 +127,34 @@ __device__ __forceinline__ void drop_hidden_keys(Scores<T>& s, int first, const 
 }
 
 // `to`: the place of the thread's first key and row.
-template <class T>
+template <class T, class Part = EveryRow>
 __device__ __forceinline__ void store_weights(const Scores<T>& s, int first, SharedAddress to) {
 #pragma unroll
     for (int j = first; j < first + 4; ++j) {
         const SharedAddress key = to + 4 * weight_offset(j / 4 * 4 * kAcross) + 4 * (j % 4 * kWarpRows);
-        store4(key, s[0][j], s[1][j], s[2][j], s[3][j]);
+        if (Part::from(j) < 4) store4(key, s[0][j], s[1][j], s[2][j], s[3][j]);
         store4(key + kSecondRows, s[4][j], s[5][j], s[6][j], s[7][j]);
     }
 }
 
 // For a team of one, which has all keys of a tile.
-template <class T>
+template <class T, class Part = EveryRow>
 __device__ __forceinline__ void add_own(RowSums& sums, const Scores<T>& s, int first) {
 #pragma unroll
-    for (int i = 0; i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][first]);
+    for (int i = Part::from(first); i < kRowsPerThread; ++i) sums.lane[i] += lane_share(&s[i][first]);
 }
 
 // Turns all of a thread's scores into weights with M = 0, stores them and, for a team of one, adds them up. kRagged:
 // not all rows see all of the tile's keys. Returns the same as weigh().
-template <bool kRagged, class T, View kView>
+template <bool kRagged, class Part = EveryRow, class T, View kView>
 __device__ __forceinline__ float weigh_by_zero(Scores<T>& s, RowSums& sums, float largest, SharedAddress to,
                                                const Position& at, const TileSight<T, kView>& sight, Scale scale) {
 #pragma unroll
     for (int j = 0; j < T::kKT; j += 4) {
-        largest = weigh<T>(s, j, largest, scale);
+        largest = weigh<T, Part>(s, j, largest, scale);
         if (kRagged) drop_hidden_keys(s, j, at, sight);
-        store_weights<T>(s, j, to);
-        if (T::kTeam == 1) add_own<T>(sums, s, j);
+        store_weights<T, Part>(s, j, to);
+        if (T::kTeam == 1) add_own<T, Part>(sums, s, j);
     }
     return largest;
 }
