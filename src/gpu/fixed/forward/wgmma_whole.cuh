@@ -103,6 +103,12 @@ struct RowsOfPart {
     __device__ unsigned end_tile(const ForwardArgs& args) const {
         return part.rows_of(group).template end_tile<Rules>(args);
     }
+    // Whether no row sees more than the first half of the tile's keys.
+    template <class Rules>
+    __device__ bool sees_half(const ForwardArgs& args, unsigned tile) const {
+        const GroupRows rows = part.rows_of(group);
+        return args.sight.of(rows.first + rows.rows - 1) <= int64_t{tile} * Rules::kTileKeys + Rules::kTileKeys / 2;
+    }
     template <class Rules, bool kMasked>
     __device__ TileSight sight(const ForwardArgs& args, unsigned tile, int more) const {
         return part.rows_of(group).template sight<Rules, kMasked>(args, tile, more);

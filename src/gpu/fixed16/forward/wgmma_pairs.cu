@@ -17,7 +17,7 @@
 //           (takes_whole): one block of three groups, with less work between jobs and shorter code. At 64, with many
 //           heads and no mask, most are prepared beside the products.
 // Masks     Kernels of their own: for whole rows of 64 columns that all see a key, and (wgmma_pairs_masked.cu) for
-//           others.
+//           others. For whole rows, a group that sees at most half of its last tile's keys computes half of the tile.
 // Elements  float32, bf16 or fp16, the same for all tensors. The pre-pass has code for each; whole rows for 32 and for
 //           16 bits; otherwise rows of Q and O take a branch that is the same for a whole launch, since kernels for
 //           each would take long to compile.
