@@ -72,6 +72,23 @@ TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     });
 }
 
+TEST(MaskedShares, AreThoseOfTheLine) {
+    for (const int64_t units : {66, 132, 512})
+        for (const auto& tiles : {JobTilesIn<2>{Divisor(1), 1, 1, 3}, JobTilesIn<2>{Divisor(6), 8, 1, 3}}) {
+            const auto line = SharesOf<JobTilesIn<2>>::of(units, tiles, kMultiprocessors);
+            const auto shares = MaskedShares<JobTilesIn<2>>::of(units, tiles, kMultiprocessors);
+            ASSERT_EQ(shares.has_value(), line.are_cut());
+            for (uint32_t block = 0; shares && block < shares->blocks(); ++block) {
+                const Share share = shares->share(block);
+                const Share expected = line.share(block);
+                EXPECT_EQ(share.parts, expected.parts);
+                EXPECT_EQ(share.first_job, expected.first_job);
+                EXPECT_EQ(share.cut, expected.cut);
+                EXPECT_EQ(share.after, expected.after);
+            }
+        }
+}
+
 // Blocks stay in step: each block gets the last job of a unit, which may take less time, equally often, whatever common
 // divisors the numbers of blocks and of a unit's jobs have.
 TEST(Rounds, GiveEveryBlockSomeOfTheLastJobsOfUnits) {

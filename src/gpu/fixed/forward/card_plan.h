@@ -183,6 +183,48 @@ private:
     }
 };
 
+// ---- The same under a mask, where all jobs are in one line: the shares of shares.h, computed before the launch, since
+// blocks would begin later if they did.
+
+template <class Tiles>
+struct MaskedShares {
+    static constexpr int64_t kMostBlocks = LateShares::kMostBlocks;
+
+    // A share begins with that job, without tiles that the block before computes.
+    struct Begin {
+        uint32_t job;
+        unsigned cut;
+    };
+
+    Tiles tiles;
+    Divisor in_turn; // the number of blocks
+    Begin begins[kMostBlocks + 1];
+
+    // None if there is a block for every job, or if there are more blocks than any GPU has multiprocessors.
+    static std::optional<MaskedShares> of(int64_t units, const Tiles& tiles, int64_t most_blocks) {
+        const auto shares = SharesOf<Tiles>::of(units, tiles, most_blocks);
+        const uint32_t blocks = shares.blocks.number();
+        if (!shares.are_cut() || blocks > kMostBlocks) return std::nullopt;
+        MaskedShares masked{tiles, shares.blocks, {}};
+        for (uint32_t block = 0; block < blocks; ++block) {
+            const Share share = shares.share(block);
+            masked.begins[block] = {share.first_job, share.cut};
+        }
+        masked.begins[blocks] = {static_cast<uint32_t>(units) * tiles.jobs.number(), 0};
+        return masked;
+    }
+
+    HW4_INLINE uint32_t blocks() const { return in_turn.number(); }
+    HW4_INLINE JobPart part(const Share& share, uint32_t i) const { return share.part(i, tiles); }
+    HW4_INLINE Share share(uint32_t block) const {
+        const Begin& first = begins[block];
+        const Begin& next = begins[block + 1];
+        const uint32_t end = next.job + (next.cut > 0 ? 1 : 0);
+        const unsigned after = next.cut > 0 ? tiles.of(next.job) - next.cut : 0;
+        return {block, in_turn, 0, end - first.job, first.job, first.cut, after};
+    }
+};
+
 // ---- The number of jobs (shares.h) of a launch, and whether groups of rows share a block
 
 constexpr int kGroupRows = 64; // query rows of a group

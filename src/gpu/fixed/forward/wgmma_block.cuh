@@ -303,6 +303,7 @@ struct GroupTiles {
 
     // Skips tiles that only other groups need.
     __device__ void skip(unsigned tiles) {
+#pragma unroll 1
         for (; tiles > 0; --tiles) {
             ring.wait();
             if (T::kMasked && warp == 0) fetcher.refill(ring.turn()); // without a mask it never skips

@@ -39,8 +39,17 @@ public:
     __device__ __forceinline__ void store(const ForwardArgs& args, Queries<typename T::Rules, T::kDim>& to,
                                           const HeadFacts& facts) const {
         typename Digits::Rows rows;
+        const auto widen = [&](const auto& floats) {
 #pragma unroll
-        for (int step = 0; step < Digits::kSteps; ++step) rows[step][0] = floats(args, x_[step]);
+            for (int step = 0; step < Digits::kSteps; ++step) rows[step][0] = floats(x_[step]);
+        };
+        // One branch for all rows: each branch takes longer than the few instructions that it chooses.
+        if constexpr (sizeof(Stored) == sizeof(float))
+            widen(Float32Element::floats);
+        else if (args.element == Element::bf16)
+            widen(NarrowElement<Bf16>::floats);
+        else
+            widen(NarrowElement<Fp16>::floats);
         Digits::store(to, 0, rows, args.scale.c, facts);
         if (Digits::thread() == 0) to.least_value = facts.v.smallest();
     }
@@ -51,11 +60,6 @@ private:
     static_assert(Digits::kAhead == Digits::kSteps && Digits::kParts == 1, "all are fetched at once");
 
     Four<Stored> x_[Digits::kSteps];
-
-    static __device__ __forceinline__ float4 floats(const ForwardArgs&, float4 x) { return x; }
-    static __device__ __forceinline__ float4 floats(const ForwardArgs& args, uint2 x) {
-        return args.element == Element::bf16 ? widened<Bf16>(x) : widened<Fp16>(x);
-    }
 };
 
 // The variant T with tensors of this element type.
@@ -103,25 +107,20 @@ struct RowsOfPart {
     __device__ unsigned end_tile(const ForwardArgs& args) const {
         return part.rows_of(group).template end_tile<Rules>(args);
     }
+    // Whether no row sees more than the first half of the tile's keys.
+    template <class Rules>
+    __device__ bool sees_half(const ForwardArgs& args, unsigned tile) const {
+        const GroupRows rows = part.rows_of(group);
+        return args.sight.of(rows.first + rows.rows - 1) <= int64_t{tile} * Rules::kTileKeys + Rules::kTileKeys / 2;
+    }
     template <class Rules, bool kMasked>
     __device__ TileSight sight(const ForwardArgs& args, unsigned tile, int more) const {
         return part.rows_of(group).template sight<Rules, kMasked>(args, tile, more);
     }
 };
 
-// The jobs of a launch under a mask, as LateShares has those without one.
-template <class Rules>
-struct MaskedShares {
-    SharesOf<JobTilesFor<Rules>> shares;
-
-    __device__ Share share(uint32_t block) const { return shares.share(block); }
-    __device__ JobPart part(const Share& share, uint32_t i) const { return share.part(i, shares.tiles); }
-    __device__ unsigned tiles_of_job(uint32_t job) const { return shares.tiles.of(job); }
-    HW4_INLINE uint32_t blocks() const { return shares.blocks.number(); }
-};
-
 template <class T>
-using WholeShares = std::conditional_t<T::kMasked, MaskedShares<typename T::Rules>, LateShares>;
+using WholeShares = std::conditional_t<T::kMasked, MaskedShares<JobTilesFor<typename T::Rules>>, LateShares>;
 template <class T>
 using WholeShare = std::conditional_t<T::kMasked, Share, LateShare>;
 
@@ -187,7 +186,7 @@ struct WholeWork {
 private:
     __device__ const Divisor& jobs_of_unit() const {
         if constexpr (T::kMasked)
-            return shares.shares.tiles.jobs;
+            return shares.tiles.jobs;
         else
             return shares.of_unit;
     }
@@ -199,7 +198,7 @@ private:
         const int64_t row = int64_t{part.job - unit * jobs_of_unit().number()} * kRows - missing;
         const auto tiles = static_cast<uint32_t>(tiles_of<typename T::Rules>(args.keys));
         uint32_t job_tiles = tiles;
-        if constexpr (T::kMasked) job_tiles = shares.tiles_of_job(part.job);
+        if constexpr (T::kMasked) job_tiles = shares.tiles.of(part.job);
         const HeadFacts& facts = prepared.heads[head];
         return {facts.k,
                 facts.v,
@@ -313,12 +312,9 @@ std::optional<CardPlan> whole_plan(const ForwardArgs& args, int64_t multiprocess
 
 // The same under a mask, where all rows see a key and the jobs are more than the blocks.
 template <class T>
-std::optional<MaskedShares<typename T::Rules>> masked_whole_shares(const ForwardArgs& args, int64_t multiprocessors) {
+std::optional<WholeShares<T>> masked_whole_shares(const ForwardArgs& args, int64_t multiprocessors) {
     if (args.sight.more == 0 || args.sight.first < 1 || !takes_rows<T>(args)) return std::nullopt;
-    const auto tiles = job_tiles<typename T::Rules>(args, T::kGroups);
-    const auto shares = SharesOf<JobTilesFor<typename T::Rules>>::of(args.units, tiles, multiprocessors);
-    if (!shares.are_cut()) return std::nullopt;
-    return MaskedShares<typename T::Rules>{shares};
+    return WholeShares<T>::of(args.units, job_tiles<typename T::Rules>(args, T::kGroups), multiprocessors);
 }
 
 // With these heads prepared beside the products, if any.

@@ -89,7 +89,7 @@ struct PairGroup {
             is_steady(queries, facts)) { // short jobs wait for instructions: one loop has fewer
             const float unit[] = {fixed::power(16 - exponent[0] - facts.k.largest()),
                                   fixed::power(16 - exponent[1] - facts.k.largest())};
-            attend_run(tile, whole, [&](int32_t(&x)[kPairScores], float& v_weight) {
+            attend_run<kPairScores>(tile, whole, [&](int32_t(&x)[kPairScores], float& v_weight) {
                 v_weight = 1;
                 return plain_weights(x, unit);
             });
@@ -98,7 +98,7 @@ struct PairGroup {
             return where.template sight<TwoDigits, kMasked>(args, tile, Products::seen_more(args));
         };
         const int& least = queries.least_value; // read where it is needed, which saves a register
-        attend_run(tile, end, [&](int32_t(&x)[kPairScores], float& v_weight) {
+        const auto weigh = [&](auto& x, float& v_weight) {
             const TileScales of_tile = products.scales(tile);
             v_weight = fixed16::value_weight(least - of_tile.v_exponent);
             const int bits[] = {exponent[0] + of_tile.k_exponent - 16, exponent[1] + of_tile.k_exponent - 16};
@@ -108,7 +108,14 @@ struct PairGroup {
                 return plain_weights(x, unit);
             }
             return any_weights(x, of_tile.k_exponent, sight());
-        });
+        };
+        if constexpr (kMasked && kManyJobs) {
+            const bool half = tile < end && where.template sees_half<TwoDigits>(args, end - 1);
+            attend_run<kPairScores>(tile, half ? end - 1 : end, weigh);
+            if (half) attend_run<kPairScores / 2>(tile, end, weigh);
+        } else {
+            attend_run<kPairScores>(tile, end, weigh);
+        }
     }
 
     template <int kDim>
@@ -173,25 +180,28 @@ private:
     }
 
     // The largest score of each row.
-    static __device__ __forceinline__ void find_largest(const int32_t (&x)[kPairScores],
-                                                        int32_t (&largest)[kRowsEach]) {
+    template <int kScores>
+    static __device__ __forceinline__ void find_largest(const int32_t (&x)[kScores], int32_t (&largest)[kRowsEach]) {
 #pragma unroll
         for (int row = 0; row < kRowsEach; ++row) {
-            const int32_t first = largest_of_16([&](int i) { return x[score_at(row, i)]; });
-            const int32_t second = largest_of_16([&](int i) { return x[score_at(row, 16 + i)]; });
-            largest[row] = largest_of_row(max(first, second));
+            largest[row] = largest_of_16([&](int i) { return x[score_at(row, i)]; });
+            if constexpr (kScores == kPairScores)
+                largest[row] = max(largest[row], largest_of_16([&](int i) { return x[score_at(row, 16 + i)]; }));
+            largest[row] = largest_of_row(largest[row]);
         }
     }
 
     // Gives hidden keys a score so far below all others that P is 0.
-    static __device__ __forceinline__ void hide(int32_t (&x)[kPairScores], const TileSight& sight) {
+    template <int kScores>
+    static __device__ __forceinline__ void hide(int32_t (&x)[kScores], const TileSight& sight) {
 #pragma unroll
-        for (int i = 0; i < kPairScores; ++i) x[i] = sight.sees(i) ? x[i] : kHiddenFloat;
+        for (int i = 0; i < kScores; ++i) x[i] = sight.sees(i) ? x[i] : kHiddenFloat;
     }
 
     // For tiles with F from 8 to 12: every number here but those of hidden keys is a multiple of 2^-F below
     // 2^(24 - F), and exact.
-    static __device__ __forceinline__ PairWeights plain_weights(const int32_t (&x)[kPairScores],
+    template <int kScores>
+    static __device__ __forceinline__ PairWeights plain_weights(const int32_t (&x)[kScores],
                                                                 const float (&unit)[kRowsEach]) {
         int32_t largest[kRowsEach];
         find_largest(x, largest);
@@ -208,12 +218,13 @@ private:
     }
 
     // For any tile: turns scores into floats relative to the largest.
-    __device__ __forceinline__ PairWeights any_weights(int32_t (&x)[kPairScores], int k_exponent,
+    template <int kScores>
+    __device__ __forceinline__ PairWeights any_weights(int32_t (&x)[kScores], int k_exponent,
                                                        const TileSight& sight) const {
         const fixed16::Unit unit[] = {fixed16::unit_of(exponent[0], k_exponent),
                                       fixed16::unit_of(exponent[1], k_exponent)};
 #pragma unroll
-        for (int i = 0; i < kPairScores; ++i)
+        for (int i = 0; i < kScores; ++i)
             x[i] = sight.sees(i) ? (x[i] - kScoreStart) >> unit[row_of(i)].cut : kHiddenScore;
         int32_t largest[kRowsEach];
         find_largest(x, largest);
@@ -227,21 +238,21 @@ private:
             if (empty) largest[row] = 0;
         }
 #pragma unroll
-        for (int i = 0; i < kPairScores; ++i)
+        for (int i = 0; i < kScores; ++i)
             x[i] = static_cast<int32_t>(bits_of(static_cast<float>(x[i] - largest[row_of(i)])));
         return weights;
     }
 
-    // Tiles [tile, end).
-    template <class Weigh>
+    // Tiles [tile, end), or the first halves of their keys.
+    template <int kScores, class Weigh>
     __device__ __forceinline__ void attend_run(unsigned& tile, unsigned end, const Weigh& weigh) {
         for (; tile < end; ++tile) {
-            PairLevels s;
+            TwoLevels<kScores> s;
             products.begin_scores(tile, s);
             products.end_scores(tile, s);
-            int32_t x[kPairScores];
+            int32_t x[kScores];
 #pragma unroll
-            for (int i = 0; i < kPairScores; ++i) x[i] = s.combined(i);
+            for (int i = 0; i < kScores; ++i) x[i] = s.combined(i);
             float v_weight;
             const PairWeights weights = weigh(x, v_weight);
             attend_tile(tile, x, weights, v_weight);
@@ -250,15 +261,17 @@ private:
 
     // Running sums of weights: of the bits of floats that include 2^23 and, in every second float, kUpper.
     static constexpr int kUpper = 0xb500; // subtracts 0x4b00, the upper half of the other word of a pair
-    static constexpr uint32_t kSumStart = 0u - 32u * kInteger - 16u * kUpper;
+    template <int kScores>
+    static constexpr uint32_t kSumStart = 0u - kScores / 2 * kInteger - kScores / 4 * kUpper;
 
     // The weights of 32 keys.
-    __device__ __forceinline__ void form(const int32_t (&x)[kPairScores], int step, const PairWeights& weights,
+    template <int kScores>
+    __device__ __forceinline__ void form(const int32_t (&x)[kScores], int step, const PairWeights& weights,
                                          StepWords& words, uint32_t (&sum)[kRowsEach]) const {
         powers.choose([&](auto by) { form_by(by, x, step, weights, words, sum); });
     }
-    template <class By>
-    static __device__ __forceinline__ void form_by(By, const int32_t (&x)[kPairScores], int step,
+    template <class By, int kScores>
+    static __device__ __forceinline__ void form_by(By, const int32_t (&x)[kScores], int step,
                                                    const PairWeights& weights, StepWords& words,
                                                    uint32_t (&sum)[kRowsEach]) {
 #pragma unroll
@@ -321,15 +334,17 @@ private:
     }
 
     // A tile with finished scores, as floats' bits.
-    __device__ __forceinline__ void attend_tile(unsigned tile, const int32_t (&x)[kPairScores],
-                                                const PairWeights& weights, float v_weight) {
-        uint32_t sum[kRowsEach] = {kSumStart, kSumStart};
+    template <int kScores>
+    __device__ __forceinline__ void attend_tile(unsigned tile, const int32_t (&x)[kScores], const PairWeights& weights,
+                                                float v_weight) {
+        constexpr int kHalves = 2 * kScores / kPairScores;
+        uint32_t sum[kRowsEach] = {kSumStart<kScores>, kSumStart<kScores>};
         StepWords words[kPairSteps];
         Sums y;
         if constexpr (kParts == 1) {
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                if (half == 1) raise(weights.m);
+            for (int half = 0; half < kHalves; ++half) {
+                if (half + 1 == kHalves) raise(weights.m);
 #pragma unroll
                 for (int i = 2 * half; i < 2 * half + 2; ++i) form(x, i, weights, words[i], sum);
                 products.template add_values<2>(tile, 0, 2 * half, words, y);

@@ -31,14 +31,16 @@ struct PairProducts : GroupTiles<T> {
     __device__ __forceinline__ TileScales scales(unsigned) const { return ring.scales(); }
 
     // A plane of A times both of B's gives two levels at once: K's and V's planes follow one another.
-    __device__ __forceinline__ void begin_scores(unsigned, PairLevels& s) {
+    // With half of the scores: those of the tile's first keys, whose planes do not follow one another.
+    template <int kScores>
+    __device__ __forceinline__ void begin_scores(unsigned, TwoLevels<kScores>& s) {
         constexpr uint32_t kQueryPlane = kGroupRows * T::kDim;
-        constexpr int kKeys = TwoDigits::kTileKeys;
+        constexpr int kKeys = 2 * kScores;
         ring.wait();
 #pragma unroll
-        for (int i = 0; i < kPairScores; ++i) s.l[kPairScores + i] = kScoreStart;
+        for (int i = 0; i < kScores; ++i) s.l[kScores + i] = kScoreStart;
 #pragma unroll
-        for (int i = 0; i < kPairScores; ++i) asm volatile("" : "+r"(s.l[kPairScores + i]));
+        for (int i = 0; i < kScores; ++i) asm volatile("" : "+r"(s.l[kScores + i]));
         const RowDescriptor<T> k = this->k.plus(ring.stage_offset());
         begin_products();
 #pragma unroll
@@ -47,13 +49,19 @@ struct PairProducts : GroupTiles<T> {
                 Product<kKeys>::begin(s.l, this->q, k.plus(Layout::kPlane));
             else
                 Product<kKeys>::add(s.l, this->q.plus(at), k.plus(Layout::kPlane + at));
-            Product<2 * kKeys>::add(s.l, this->q.plus(kQueryPlane + at), k.plus(at));
+            if constexpr (kKeys == TwoDigits::kTileKeys) {
+                Product<2 * kKeys>::add(s.l, this->q.plus(kQueryPlane + at), k.plus(at));
+            } else {
+                Product<kKeys>::add(s.l, this->q.plus(kQueryPlane + at), k.plus(at));
+                Product<kKeys>::add(s.l + kScores, this->q.plus(kQueryPlane + at), k.plus(Layout::kPlane + at));
+            }
         }
         commit_products();
         if (this->warp == 0) this->fetcher.refill(ring.turn());
     }
 
-    __device__ __forceinline__ void end_scores(unsigned, PairLevels& s) const {
+    template <int kScores>
+    __device__ __forceinline__ void end_scores(unsigned, TwoLevels<kScores>& s) const {
         wait_for_products<0>();
         pin(s.l);
     }
