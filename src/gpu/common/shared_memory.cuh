@@ -53,6 +53,26 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool ther
     __pipeline_memcpy_async(to, from, kBytes, there ? 0 : kBytes);
 }
 
+// How the L2 cache treats what is copied: as data that it evicts first, or as usual.
+__device__ __forceinline__ uint64_t cache_policy(bool evict_first) {
+    uint64_t first = 0;
+    uint64_t usual = 0;
+#if __CUDA_ARCH__ >= 800
+    asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(first));
+    asm("createpolicy.fractional.L2::evict_normal.b64 %0;" : "=l"(usual));
+#endif
+    return evict_first ? first : usual;
+}
+
+// The same for 16 bytes, with a policy of the L2 cache.
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool there, uint64_t policy) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(address_of(to)), "l"(from),
+                 "r"(there ? 16 : 0), "l"(policy)
+                 : "memory");
+#endif
+}
+
 // Commits the copies started since the last group, even if there are none.
 __device__ __forceinline__ void end_group_of_copies() { __pipeline_commit(); }
 
