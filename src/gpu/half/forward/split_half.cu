@@ -6,7 +6,9 @@
 //           it itself and waits for no other warp; the four are added up in shared memory at the end.
 // Memory    Each warp has a ring of tiles of K and V, which may be in pages of 16 keys or more. Partial sums of O are
 //           float32 in scratch memory, only for rows that exist and that see more than one part; other rows are
-//           written at once. The L2 cache evicts K and V first: partial sums stay in it longer (1 % of the time).
+//           written at once. The L2 cache keeps partial sums longest and evicts K and V first: 20 MB of partial sums
+//           written to memory between 2 GB of reads took 4 % of the time. The fold discards them, unless there are
+//           many parts, where that takes longer.
 // Overlap   Two tiles of each of a multiprocessor's eight warps are being copied while a third is computed. For
 //           d > 128, one tile of each of four warps. The longest parts start first, so that blocks end together.
 // Order     Tiles of a warp, warps of a part and parts of a sequence are added up by their positions alone.
@@ -65,6 +67,23 @@ __device__ __forceinline__ void store_output(const SplitArgs& args, const SplitR
         ended.statistics(0, half.log2_scale);
 }
 
+// Stores of partial sums: the L2 cache keeps them until the fold.
+__device__ __forceinline__ void store_partial(float* to, const float4& x) {
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(x.x), "f"(x.y), "f"(x.z),
+                 "f"(x.w), "l"(cache_policy(Evict::last))
+                 : "memory");
+}
+__device__ __forceinline__ void store_partial(float2* to, const float2& x) {
+    asm volatile("st.global.L2::cache_hint.v2.f32 [%0], {%1, %2}, %3;" ::"l"(to), "f"(x.x), "f"(x.y),
+                 "l"(cache_policy(Evict::last))
+                 : "memory");
+}
+
+// The 128 bytes from where the lane has loaded need not be written to the GPU's memory.
+__device__ __forceinline__ void discard(const float* from, const float4& loaded) {
+    asm volatile("discard.global.L2 [%0], 128;" ::"l"(from), "f"(loaded.x) : "memory");
+}
+
 // Stores a warp's sums of the part for all threads.
 template <class T>
 __device__ __forceinline__ void leave(typename T::Merge& merge, SplitWarp<T>& mine, int rows) {
@@ -118,8 +137,8 @@ __device__ __forceinline__ void merge_warps(const SplitArgs& args, const SplitUn
         }
         const int64_t at =
             ((place.batch * args.half.heads + place.head) * args.half.queries + place.query) * args.parts + part;
-        *reinterpret_cast<float4*>(args.sums + at * T::kDim + column) = o;
-        if (column == 0) args.tops[at] = make_float2(top, sum);
+        store_partial(args.sums + at * T::kDim + column, o);
+        if (column == 0) store_partial(args.tops + at, make_float2(top, sum));
     }
 }
 
@@ -188,6 +207,7 @@ __global__ void __launch_bounds__(kRowWarps == 1 ? kMmaThreads : kFoldSums * kWa
     if (parts <= 1) return;
     const int64_t first = int64_t{index} * args.parts;
     constexpr int kAhead = kRowWarps == 1 ? kFoldSums : 8; // parts whose loads are in flight together
+    const bool discards = lane % 8 == 0 && reinterpret_cast<uintptr_t>(args.sums) % 128 == 0;
     float top = minus_infinity();
     for (int column = lane * 4; column < (kDim < 128 ? 128 : kDim); column += 128) {
         FoldedSums all;
@@ -205,11 +225,14 @@ __global__ void __launch_bounds__(kRowWarps == 1 ? kMmaThreads : kFoldSums * kWa
                 top = warp_max(top);
             }
             const float factor = factor_of(own.x, top, half.log2_scale);
+            __syncwarp(); // all lanes have loaded
 #pragma unroll
             for (int i = 0; i < kAhead; ++i) {
                 const float sum = __shfl_sync(kAllLanes, own.y, i);
                 const float times = __shfl_sync(kAllLanes, factor, i);
-                if (begin + i * kRowWarps >= parts) continue;
+                const int part = begin + i * kRowWarps;
+                if (part >= parts) continue;
+                if (kRowWarps == 1 && discards && column < kDim) discard(from + part * kDim, o[i]);
                 FoldedSums one;
                 FoldedSums& chain = kRowWarps == 1 ? one : all;
                 chain.add(o[i], sum, times);

@@ -277,7 +277,8 @@ private:
     const SplitUnit& unit_;
     const uint16_t* keys_;
     const uint16_t* values_;
-    const uint64_t policy_ = cache_policy(args_.row_blocks == 1); // no other block reads the same keys
+    // Usual where other blocks read the same keys.
+    const uint64_t policy_ = cache_policy(args_.row_blocks == 1 ? Evict::first : Evict::usual);
     int page_ = 0; // in lane i: the page of part i of the tile that is copied next
     uint32_t q_[T::kRowTiles][T::kDim / 16][4];
     int seen_[T::kRowTiles][2];
