@@ -53,6 +53,26 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, bool ther
     __pipeline_memcpy_async(to, from, kBytes, there ? 0 : kBytes);
 }
 
+// How the L2 cache treats data: evicts it before other data, as usual, or after other data.
+enum class Evict { first, usual, last };
+__device__ __forceinline__ uint64_t cache_policy(Evict when) {
+    uint64_t policy = 0;
+    if (when == Evict::first)
+        asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+    else if (when == Evict::last)
+        asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+    else
+        asm("createpolicy.fractional.L2::evict_normal.b64 %0;" : "=l"(policy));
+    return policy;
+}
+
+// Copies 16 bytes with such a policy; if not `there`, writes zeros and reads nothing.
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool there, uint64_t policy) {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(address_of(to)), "l"(from),
+                 "r"(there ? 16 : 0), "l"(policy)
+                 : "memory");
+}
+
 // Commits the copies started since the last group, even if there are none.
 __device__ __forceinline__ void end_group_of_copies() { __pipeline_commit(); }
 

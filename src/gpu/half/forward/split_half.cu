@@ -6,14 +6,19 @@
 //           it itself and waits for no other warp; the four are added up in shared memory at the end.
 // Memory    Each warp has a ring of tiles of K and V, which may be in pages of 16 keys or more. Partial sums of O are
 //           float32 in scratch memory, only for rows that exist and that see more than one part; other rows are
-//           written at once.
+//           written at once. The L2 cache keeps partial sums longest and evicts K and V first: 20 MB of partial sums
+//           written to memory between 2 GB of reads took 4 % of the time. The fold discards them, unless there are
+//           many parts, where that takes longer.
 // Overlap   Two tiles of each of a multiprocessor's eight warps are being copied while a third is computed. For
 //           d > 128, one tile of each of four warps. The longest parts start first, so that blocks end together.
 // Order     Tiles of a warp, warps of a part and parts of a sequence are added up by their positions alone.
 // Limits    More than 32 rows (d > 128: 16) that share keys read them again, from the L2 cache. If a block may have
 //           less than 102 to 132 KiB of shared memory, rings are a stage shorter: for d > 128, no copy runs ahead.
 // No help   Rows copied by the copy engine, a copy each: 0.0 % if the GPU is full, and a third to twice as long
-//           if it is not or d is 64. Three blocks of two stages -11 %, one block of six stages -11 %.
+//           if it is not or d is 64. Three blocks of two stages -11 %, one block of six stages -11 %, for few blocks
+//           -1 %. Two blocks per multiprocessor that take parts by turns, with copies that run ahead into the next
+//           part: -2 to -20 %. The same within a block of several parts: -1 %.
+//           Blocks unit by unit instead of the longest parts first: -1 to -13 %.
 #include <algorithm>
 
 #include "src/gpu/common/handover.cuh"
@@ -60,6 +65,23 @@ __device__ __forceinline__ void store_output(const SplitArgs& args, const SplitR
     ended.sum[0] = sum;
     half.statistics[(row.batch * half.heads + row.head) * half.statistics_unit + row.query] =
         ended.statistics(0, half.log2_scale);
+}
+
+// Stores of partial sums: the L2 cache keeps them until the fold.
+__device__ __forceinline__ void store_partial(float* to, const float4& x) {
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "f"(x.x), "f"(x.y), "f"(x.z),
+                 "f"(x.w), "l"(cache_policy(Evict::last))
+                 : "memory");
+}
+__device__ __forceinline__ void store_partial(float2* to, const float2& x) {
+    asm volatile("st.global.L2::cache_hint.v2.f32 [%0], {%1, %2}, %3;" ::"l"(to), "f"(x.x), "f"(x.y),
+                 "l"(cache_policy(Evict::last))
+                 : "memory");
+}
+
+// The 128 bytes from where the lane has loaded need not be written to the GPU's memory.
+__device__ __forceinline__ void discard(const float* from, const float4& loaded) {
+    asm volatile("discard.global.L2 [%0], 128;" ::"l"(from), "f"(loaded.x) : "memory");
 }
 
 // Stores a warp's sums of the part for all threads.
@@ -115,8 +137,8 @@ __device__ __forceinline__ void merge_warps(const SplitArgs& args, const SplitUn
         }
         const int64_t at =
             ((place.batch * args.half.heads + place.head) * args.half.queries + place.query) * args.parts + part;
-        *reinterpret_cast<float4*>(args.sums + at * T::kDim + column) = o;
-        if (column == 0) args.tops[at] = make_float2(top, sum);
+        store_partial(args.sums + at * T::kDim + column, o);
+        if (column == 0) store_partial(args.tops + at, make_float2(top, sum));
     }
 }
 
@@ -128,11 +150,12 @@ __global__ void __launch_bounds__(kMmaThreads, T::kBlocks) split_kernel(const __
     auto& memory = *reinterpret_cast<typename T::Memory*>(split_memory);
     const SplitUnit unit(args, blockIdx.x % args.units, T::kRows);
     const int parts = max(parts_of(unit.seen), 1); // the first part writes the output of rows that see no key
-    int part = args.slots - 1 - static_cast<int>(blockIdx.x / args.units);
-    if (part >= parts) return;
+    // A unit's longest parts come first; blocks for parts that a short sequence lacks are at the end of the grid.
+    int part = parts - 1 - static_cast<int>(blockIdx.x / args.units);
+    if (part < 0) return;
     SplitWarp<T> warp(args, unit);
     auto& ring = memory.stages[threadIdx.x / kWarpSize];
-    for (bool first = true; part < parts; part += args.slots, first = false) {
+    for (bool first = true; part >= 0; part -= args.slots, first = false) {
         const int begin = first_key_of(part);
         const int end = min(first_key_of(part + 1), unit.seen);
         warp.begin_copies(ring, begin, end);
@@ -183,32 +206,38 @@ __global__ void __launch_bounds__(kRowWarps == 1 ? kMmaThreads : kFoldSums * kWa
     const int parts = parts_of(row.seen);
     if (parts <= 1) return;
     const int64_t first = int64_t{index} * args.parts;
+    constexpr int kAhead = kRowWarps == 1 ? kFoldSums : 8; // parts whose loads are in flight together
+    const bool discards = lane % 8 == 0 && reinterpret_cast<uintptr_t>(args.sums) % 128 == 0;
     float top = minus_infinity();
-    for (int part = lane; part < parts; part += kWarpSize) top = fmaxf(top, args.tops[first + part].x);
-    top = warp_max(top);
     for (int column = lane * 4; column < (kDim < 128 ? 128 : kDim); column += 128) {
         FoldedSums all;
-        constexpr int kAhead = kRowWarps == 1 ? 8 : 1; // parts whose loads are on their way together
         const float* const from = args.sums + first * kDim + (column < kDim ? column : 0);
+        for (int begin = warp; begin < parts; begin += kRowWarps * kAhead) {
+            float4 o[kAhead];
 #pragma unroll
-        for (int chain = warp; chain < kFoldSums; chain += kRowWarps * kAhead) {
-            FoldedSums folded[kAhead];
-            for (int part = chain; part < parts; part += kFoldSums) {
-                float4 o[kAhead];
-                float2 of_part[kAhead];
-#pragma unroll
-                for (int i = 0; i < kAhead; ++i) {
-                    const int there = min(part + i, parts - 1);
-                    o[i] = *reinterpret_cast<const float4*>(from + there * kDim);
-                    of_part[i] = args.tops[first + there];
-                }
-#pragma unroll
-                for (int i = 0; i < kAhead; ++i)
-                    if (part + i < parts)
-                        folded[i].add(o[i], of_part[i].y, factor_of(of_part[i].x, top, half.log2_scale));
+            for (int i = 0; i < kAhead; ++i)
+                if (const int part = begin + i * kRowWarps; part < parts)
+                    o[i] = *reinterpret_cast<const float4*>(from + part * kDim);
+            const float2 own = args.tops[first + min(begin + lane % kAhead * kRowWarps, parts - 1)];
+            if (begin == warp && column < 128) { // after the other loads have started
+#pragma unroll 4
+                for (int part = lane; part < parts; part += kWarpSize) top = fmaxf(top, args.tops[first + part].x);
+                top = warp_max(top);
             }
+            const float factor = factor_of(own.x, top, half.log2_scale);
+            __syncwarp(); // all lanes have loaded
 #pragma unroll
-            for (int i = 0; i < kAhead; ++i) all.add(folded[i].o, folded[i].sum, 1);
+            for (int i = 0; i < kAhead; ++i) {
+                const float sum = __shfl_sync(kAllLanes, own.y, i);
+                const float times = __shfl_sync(kAllLanes, factor, i);
+                const int part = begin + i * kRowWarps;
+                if (part >= parts) continue;
+                if (kRowWarps == 1 && discards && column < kDim) discard(from + part * kDim, o[i]);
+                FoldedSums one;
+                FoldedSums& chain = kRowWarps == 1 ? one : all;
+                chain.add(o[i], sum, times);
+                if (kRowWarps == 1) all.add(one.o, one.sum, 1);
+            }
         }
         if (kRowWarps == 1) {
             if (column < kDim) store_output<Number>(args, row, column, all.o, top, all.sum);
@@ -263,7 +292,7 @@ void launch_tile(SplitArgs args, cudaStream_t stream) {
     const int64_t units = half.batches * half.kv_heads * args.row_blocks;
     args.units = static_cast<unsigned>(units);
     // Blocks for parts that a sequence does not have end at once, but take time if there are many.
-    constexpr int64_t kMostBlocks = 16384;
+    constexpr int64_t kMostBlocks = 32768;
     args.slots = static_cast<int>(std::clamp<int64_t>(kMostBlocks / units, 1, args.parts));
     constexpr size_t kBytes = sizeof(typename T::Memory);
     const auto kernel = split_kernel<T>;

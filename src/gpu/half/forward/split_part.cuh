@@ -209,15 +209,17 @@ private:
                 if (whole) {
 #pragma unroll
                     for (int row = 0; row < kPartKeys; row += kTogether) {
-                        copy_async<16>(&to.keys[part + row + own][piece_at(row + own, column)], keys + row * k.row);
-                        copy_async<16>(&to.values[part + row + own][piece_at(row + own, column)], values + row * v.row);
+                        copy_async(&to.keys[part + row + own][piece_at(row + own, column)], keys + row * k.row, true,
+                                   policy_);
+                        copy_async(&to.values[part + row + own][piece_at(row + own, column)], values + row * v.row,
+                                   true, policy_);
                     }
                 } else {
 #pragma unroll 1
                     for (int row = own; row < kPartKeys; row += kTogether) {
                         const bool there = first + part + row < end && column < args_.half.dim;
-                        copy_async<16>(&to.keys[part + row][piece_at(row, column)], keys, there);
-                        copy_async<16>(&to.values[part + row][piece_at(row, column)], values, there);
+                        copy_async(&to.keys[part + row][piece_at(row, column)], keys, there, policy_);
+                        copy_async(&to.values[part + row][piece_at(row, column)], values, there, policy_);
                         keys += kTogether * k.row;
                         values += kTogether * v.row;
                     }
@@ -275,6 +277,8 @@ private:
     const SplitUnit& unit_;
     const uint16_t* keys_;
     const uint16_t* values_;
+    // Usual where other blocks read the same keys.
+    const uint64_t policy_ = cache_policy(args_.row_blocks == 1 ? Evict::first : Evict::usual);
     int page_ = 0; // in lane i: the page of part i of the tile that is copied next
     uint32_t q_[T::kRowTiles][T::kDim / 16][4];
     int seen_[T::kRowTiles][2];
