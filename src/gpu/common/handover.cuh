@@ -106,8 +106,8 @@ __device__ __forceinline__ void wait_for_kernel_before() {
 }
 
 template <class... Parameters, class... Arguments>
-void launch_with(cudaLaunchAttribute attribute, const char* what, void (*kernel)(Parameters...), unsigned blocks,
-                 unsigned threads, size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
+cudaError_t launch_with(cudaLaunchAttribute attribute, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+                        size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
     cudaLaunchConfig_t config{};
     config.gridDim = blocks;
     config.blockDim = threads;
@@ -115,17 +115,7 @@ void launch_with(cudaLaunchAttribute attribute, const char* what, void (*kernel)
     config.stream = stream;
     config.attrs = &attribute;
     config.numAttrs = 1;
-    check(HW4_CUDA_STATUS(cudaLaunchKernelEx(&config, kernel, arguments...)), what, __FILE__, __LINE__);
-}
-
-// All blocks run at the same time, so that they may wait for one another.
-template <class... Parameters, class... Arguments>
-void launch_together(const char* what, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
-                     size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
-    cudaLaunchAttribute together{};
-    together.id = cudaLaunchAttributeCooperative;
-    together.val.cooperative = 1;
-    launch_with(together, what, kernel, blocks, threads, shared_bytes, stream, arguments...);
+    return HW4_CUDA_STATUS(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 
 template <class... Parameters, class... Arguments>
@@ -134,7 +124,25 @@ void launch_early(const char* what, void (*kernel)(Parameters...), unsigned bloc
     cudaLaunchAttribute early{};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
-    launch_with(early, what, kernel, blocks, threads, shared_bytes, stream, arguments...);
+    check(launch_with(early, kernel, blocks, threads, shared_bytes, stream, arguments...), what, __FILE__, __LINE__);
+}
+
+// ---- Blocks that wait for one another: all run at the same time, or none (cooperative launch).
+
+// False: they cannot all run at the same time.
+template <class... Parameters, class... Arguments>
+bool launch_together(const char* what, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+                     size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
+    cudaLaunchAttribute together{};
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    const cudaError_t status = launch_with(together, kernel, blocks, threads, shared_bytes, stream, arguments...);
+    if (status == cudaErrorCooperativeLaunchTooLarge) {
+        static_cast<void>(cudaGetLastError());
+        return false;
+    }
+    check(status, what, __FILE__, __LINE__);
+    return true;
 }
 
 } // namespace hw4::gpu

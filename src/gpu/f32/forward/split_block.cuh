@@ -24,6 +24,21 @@ __device__ __forceinline__ void pass_count(int& counter, int count) {
         asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(address_of(&counter)), "r"(count) : "memory");
 }
 
+// Raises a reference by the lanes' largest scores, one lane after the other. Before each raise the warp calls
+// work(lane, reference afterwards).
+template <class F>
+__device__ __forceinline__ void each_raise(Reference& reference, float largest, Scale scale, const F& work) {
+    for (unsigned left = kAllLanes; left != 0;) {
+        const unsigned above = __ballot_sync(kAllLanes, !reference.covers(largest)) & left;
+        if (above == 0) break;
+        const int at = __ffs(static_cast<int>(above)) - 1;
+        const Reference to = reference_at(__shfl_sync(kAllLanes, largest, at), scale);
+        work(at, to);
+        reference = to;
+        left = at == kWarpSize - 1 ? 0 : kAllLanes << (at + 1);
+    }
+}
+
 template <class T>
 class Block {
     using E = typename T::E;

@@ -16,7 +16,7 @@
 //           and assumes that the reference has not changed since. If it has, a second launch computes the share
 //           again, with the reference that follows from the tiles' largest scores; otherwise that launch ends at once.
 // Order     The contract's. A factor of 1 changes no bit, so a fold may leave it out.
-// Few units Three launches take long if the sequences are short: then split_striped.cuh does all in one.
+// Few units Three launches take long if the sequences are short: then split_striped_block.cuh does all in one.
 // Limits    With 16-bit elements, eight rows are limited by instructions, not by memory. With few units, time passes
 //           between the launches, and the fold of one row's segments is one chain.
 #pragma once
@@ -136,13 +136,7 @@ private:
                 const int64_t mine = tile + segment_.lane();
                 const float largest =
                     mine < tiles ? factors(begin + mine / kTiles, i).largest[mine % kTiles] : -HUGE_VALF;
-                for (unsigned left = kAllLanes; left != 0;) {
-                    const unsigned above = __ballot_sync(kAllLanes, !reference.covers(largest)) & left;
-                    if (above == 0) break;
-                    const int at = __ffs(static_cast<int>(above)) - 1;
-                    reference = reference_at(__shfl_sync(kAllLanes, largest, at), args_.scale);
-                    left = at == kWarpSize - 1 ? 0 : kAllLanes << (at + 1);
-                }
+                each_raise(reference, largest, args_.scale, [](int, const Reference&) {});
             }
             if (segment_.lane() != 0) continue;
             Row row = state_.rows[i];

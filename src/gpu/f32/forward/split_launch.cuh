@@ -8,7 +8,7 @@
 #include "src/gpu/f32/forward/split_fold.h"
 #include "src/gpu/f32/forward/split_keys.cuh"
 #include "src/gpu/f32/forward/split_keys.h"
-#include "src/gpu/f32/forward/split_striped.cuh"
+#include "src/gpu/f32/forward/split_striped_block.cuh"
 
 namespace hw4::gpu::split {
 
@@ -66,24 +66,25 @@ size_t lay_out(Scratch& scratch, void* memory, int64_t blocks, int64_t kept) {
 // A block for each unit takes less time than several up to so many segments of a unit.
 constexpr int64_t kFewSegments = 16;
 
-// Few units that several blocks share each (split_stripes.cuh).
+// How several blocks share each of a few units (split_striped_fold.cuh), if they do: blocks and slots of a unit, and
+// warps of a block that compute.
 struct StripePlan {
-    int64_t units = 0;
-    int64_t blocks = 0; // of a unit; 0: units are not striped
-    int64_t warps = 0;  // of a block, without those that add up
-    int64_t slots = 0;  // of a unit
+    int64_t units = 0, blocks = 0, slots = 0, warps = 0;
 };
 
 template <class T>
-StripePlan stripe_plan(const Device& device, int64_t units, int64_t of_unit) {
-    // Measured on an H200: up to here one launch takes 0.5 to 0.95 of the time of three, and beyond it more.
-    const int64_t most_segments = 64 * int64_t{device.multiprocessors};
+StripePlan stripe_plan(const Problem& problem, const Device& device, int64_t units, int64_t of_unit) {
+    // Measured on an H200: up to 64 segments a block, one launch takes 0.5 to 0.95 of the time of three, and beyond it
+    // more. Where lengths differ, the longest may be alone in so many.
+    const int64_t most_segments =
+        (problem.by_lengths && problem.batches > 1 ? 16 : 64) * int64_t{device.multiprocessors};
+    constexpr int64_t kMostKeys = int64_t{1} << 30; // a warp's next segment may be that far behind the last key
     const int64_t blocks = std::min(device.multiprocessors / units, of_unit);
     const int64_t slots = (of_unit + kFoldBatch - 1) / kFoldBatch * kFoldBatch;
     const int64_t fitting = T::warps(device.shared_bytes - kFoldWarps * kFoldBytes);
-    if (blocks < 2 || units * slots > most_segments) return {};
-    return {units, blocks, std::min<int64_t>({fitting, T::kMostWarps - kFoldWarps, (of_unit + blocks - 1) / blocks}),
-            slots};
+    if (blocks < 2 || units * slots > most_segments || problem.keys > kMostKeys) return {};
+    return {units, blocks, slots,
+            std::min<int64_t>({fitting, T::kMostWarps - kFoldWarps, (of_unit + blocks - 1) / blocks})};
 }
 
 template <class T>
@@ -95,22 +96,23 @@ size_t lay_out(Stripes& stripes, void* memory, const StripePlan& plan) {
     place(stripes.references, plan.units * plan.slots * T::kRows * kTiles);
     place(stripes.inverse, plan.units * T::kRows);
     stripes.slots = slots;
-    stripes.blocks = static_cast<int>(plan.blocks);
+    stripes.blocks_of_unit = static_cast<int>(plan.blocks);
     stripes.slots_of_unit = static_cast<int>(plan.slots);
     return place.bytes;
 }
 
+// False: the stream has fewer multiprocessors than the GPU, and not all blocks can run at the same time.
 template <class T>
-void launch_striped(Args& args, const Launch& launch, const StripePlan& plan, cudaStream_t stream) {
+bool launch_striped(Args args, const Launch& launch, const StripePlan& plan, cudaStream_t stream) {
     lay_out<T>(args.stripes, launch.scratch, plan);
     const size_t counted = static_cast<size_t>(plan.units * kCounters) * sizeof(unsigned);
     HW4_CUDA(cudaMemsetAsync(args.stripes.counters, 0, counted, stream));
     const auto kernel = striped_kernel<T>;
     HW4_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(launch.device.shared_bytes)));
-    launch_together("striped_kernel", kernel, static_cast<unsigned>(plan.units * plan.blocks),
-                    static_cast<unsigned>((plan.warps + kFoldWarps) * kWarpSize),
-                    T::bytes(static_cast<int>(plan.warps)) + kFoldWarps * kFoldBytes, stream, args);
+    return launch_together("launch of striped_kernel", kernel, static_cast<unsigned>(plan.units * plan.blocks),
+                           static_cast<unsigned>((plan.warps + kFoldWarps) * kWarpSize),
+                           T::bytes(static_cast<int>(plan.warps)) + kFoldWarps * kFoldBytes, stream, args);
 }
 
 // The most segments of a unit, for any lengths, in a launch from that query on.
@@ -154,10 +156,10 @@ Plan plan(const Problem& problem, const Device& device) {
         const int64_t blocks = std::min<int64_t>(segments, device.multiprocessors);
         plan.scratch_bytes = lay_out<T>(scratch, nullptr, blocks, kept_segments({segments, blocks}, of_unit));
         const int64_t striped = std::min<int64_t>(units_of<T>(problem, problem.queries), device.multiprocessors / 2);
-        for (int64_t units = striped; units > 0;
-             --units) { // a launch of fewer rows may be striped though this one is not
+        // A launch of fewer rows may be striped though this one is not.
+        for (int64_t units = striped; units > 0; --units) {
             Stripes stripes{};
-            const StripePlan found = stripe_plan<T>(device, units, of_unit);
+            const StripePlan found = stripe_plan<T>(problem, device, units, of_unit);
             if (found.blocks == 0) continue;
             plan.scratch_bytes = std::max(plan.scratch_bytes, lay_out<T>(stripes, nullptr, found));
             break;
@@ -200,18 +202,17 @@ void launch(const Launch& launch, cudaStream_t stream) {
         const bool by_lengths = launch.lengths != nullptr;
         const int64_t of_unit = by_lengths ? most_segments_of(problem, launch.first_query) : args.segments_of_batch(0);
         const Shares shares = shares_of<T>(problem, launch.device, launch.queries(), of_unit);
-        lay_out<T>(args.scratch, launch.scratch, shares.blocks, kept_segments(shares, of_unit));
+        // Where units hand over, no sums are kept, however many segments a slice of the query rows has with a window.
+        const bool hands_over = !by_lengths && shares.are_larger_than(of_unit);
+        lay_out<T>(args.scratch, launch.scratch, shares.blocks, hands_over ? 0 : kept_segments(shares, of_unit));
         int warps = T::warps(launch.device.shared_bytes);
         const int64_t units = units_of<T>(problem, launch.queries());
         const int64_t multiprocessors = launch.device.multiprocessors;
-        const StripePlan stripes = stripe_plan<T>(launch.device, units, of_unit);
+        const StripePlan stripes = stripe_plan<T>(problem, launch.device, units, of_unit);
         const int64_t few = stripes.blocks > 0 ? kFewSegments : 2 * warps;
         args.by_units =
             (has_few_segments(of_unit) && units <= 8 * multiprocessors) || (units <= multiprocessors && of_unit <= few);
-        if (!args.by_units && stripes.blocks > 0) {
-            launch_striped<T>(args, launch, stripes, stream);
-            return 0;
-        }
+        if (!args.by_units && stripes.blocks > 0 && launch_striped<T>(args, launch, stripes, stream)) return 0;
         if (args.by_units) warps = static_cast<int>(std::min<int64_t>(warps, of_unit));
         const auto blocks = static_cast<unsigned>(args.by_units ? units : shares.blocks);
         const auto threads = static_cast<unsigned>(warps * kWarpSize);
@@ -220,12 +221,11 @@ void launch(const Launch& launch, cudaStream_t stream) {
         // The most of any launch: another thread may be about to launch the same function with more warps.
         const auto most_bytes = static_cast<int>(T::bytes(T::warps(launch.device.shared_bytes)));
         HW4_CUDA(cudaFuncSetAttribute(segments, cudaFuncAttributeMaxDynamicSharedMemorySize, most_bytes));
-        const bool hands_over = shares.are_larger_than(of_unit);
         if (!args.by_units && (by_lengths || hands_over))
             HW4_CUDA(cudaMemsetAsync(args.scratch.handed_over, 0, shares.blocks * sizeof(unsigned), stream));
         segments<<<blocks, threads, bytes, stream>>>(args, false);
         HW4_CUDA_LAUNCHED("segments_kernel");
-        if (args.by_units || (hands_over && !by_lengths)) return 0;
+        if (args.by_units || hands_over) return 0;
         segments<<<blocks, threads, bytes, stream>>>(args, true);
         HW4_CUDA_LAUNCHED("segments_kernel");
         const auto folds = static_cast<unsigned>(std::min(shares.blocks, units));

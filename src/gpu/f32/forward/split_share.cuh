@@ -51,23 +51,20 @@ struct Scratch {
     unsigned* handed_over; // 1: totals and states of the share's last unit are stored. 0 before the launch
 };
 
-// A block of a striped unit has so many warps that add up sums, each of so many segments together, in memory of its
-// own.
-constexpr int kFoldWarps = 2, kFoldBatch = 32, kFoldBytes = 4096;
-constexpr int kCounters = 3; // of a striped unit
+// In each block of a striped unit kFoldWarps warps fold kFoldBatch segments at a time, each in its own kFoldBytes of
+// shared memory. A unit has kCounters counters.
+constexpr int kFoldWarps = 2, kFoldBatch = 32, kFoldBytes = 4096, kCounters = 3;
 
-// A block's part of a striped unit.
+// A block's part of a striped unit: it is number `rank` of the unit's blocks. The unit has `count` segments; `segments`
+// are whole batches of kFoldBatch, and those after `count` add 0.
 struct Stripe {
-    int unit;
-    int rank;     // of the block, among those of the unit
-    int blocks;   // of the unit
-    int segments; // in whole batches of kFoldBatch
-    int count;    // that the unit has; the others add 0
+    int unit, rank, blocks;
+    int segments, count;
 };
 
-// Memory of striped units (split_stripes.cuh).
+// The memory of striped units (split_striped_fold.cuh).
 struct Stripes {
-    int blocks; // of a unit
+    int blocks_of_unit;
     int slots_of_unit;
     void* slots;        // [unit][segment]
     float4* references; // [unit][segment][row][tile]: M, origin, the tile's factor, the segment's factor

@@ -1,25 +1,30 @@
-// Few units: several blocks share each unit, and its segments go round their warps, so that segments become ready in
-// order. While the other warps compute, two warps of each block add up the segments that are ready. One launch does
-// all.
+// Few units: several blocks share a unit, and its segments go round their warps, so that segments become ready in
+// order. While the other warps compute, two warps of each block fold the segments that are ready. One launch does all.
 //
-// Slots     A warp stores the sums of a segment in the segment's slot. A word of a slot is empty, or has its number, so
+// Slots     A warp stores the sums of a segment in the segment's slot. A word of a slot is empty or has its number, so
 //           that no word needs a flag or a fence.
-// Chunks    A unit's sums are chunks of 32 columns of a row, and of 32 running sums. Each chunk belongs to one warp.
-// Reference The reference of the first tile is assumed for all segments. A warp that finds a higher score notes it.
-// Then
-//           the unit's references are derived from the tiles' largest scores, and its segments are computed again.
+// Chunks    A unit's sums are chunks of 32 columns of a row, and of 32 running sums. One warp folds a chunk.
+// Reference All segments assume the reference of the first tile. A warp notes a higher score. If there is one, the
+// unit's
+//           references are derived from the tiles' largest scores, and its segments are computed again.
 // Launch    Blocks of a unit wait for one another, so that all blocks must run at the same time (a cooperative launch).
-// Limits    Every segment needs a slot, which is emptied first: long sequences take less time in three launches.
+// Limits    Every segment needs a slot, which is emptied first, and the blocks of a unit take as long as the longest:
+// long
+//           sequences, and batches of long sequences of different lengths, take less time in three launches.
+// Tried     A ring of slots for long sequences, which warps wait for: 0.8 of the speed of three launches at 131072
+// keys,
+//           since a segment waits for all before it. Segments that a block's warps take as they come: the same.
 #pragma once
 
-#include "src/gpu/f32/forward/split_segment.cuh"
+#include "src/gpu/f32/forward/split_block.cuh"
 
 namespace hw4::gpu::split {
 
-constexpr uint32_t kEmpty = 0xffffffffu; // a NaN that no operation gives
+// No sum is this NaN: the results of additions and fused operations have another one, 0x7fffffff.
+constexpr uint32_t kEmpty = 0xffffffffu;
 
-// The counters of a unit: blocks that have emptied their slots, or met; whether a score is above the assumed reference;
-// whether a block has all sums.
+// The counters of a unit: arrivals of its blocks, at the beginning and at each sync_unit(); whether a score is above
+// the assumed reference; whether a warp has read sums of all segments.
 constexpr int kArrived = 0, kChanged = 1, kFinished = 2;
 
 // ---- Words that other blocks read and write
@@ -38,15 +43,13 @@ __device__ __forceinline__ float load_words(const float* from) {
 __device__ __forceinline__ void store_words(float* to, float x) {
     asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
-// Two floats are read and written at once.
 __device__ __forceinline__ float2 load_words(const float2* from) {
-    uint64_t words;
-    asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(words) : "l"(from) : "memory");
-    return {float_of(static_cast<uint32_t>(words)), float_of(static_cast<uint32_t>(words >> 32))};
+    float2 x;
+    asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(from) : "memory");
+    return x;
 }
 __device__ __forceinline__ void store_words(float2* to, float2 x) {
-    const uint64_t words = uint64_t{bits_of(x.y)} << 32 | bits_of(x.x);
-    asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(words) : "memory");
+    asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x.x), "f"(x.y) : "memory");
 }
 __device__ __forceinline__ float4 load_words(const float4* from) {
     float4 x;
@@ -78,8 +81,8 @@ struct alignas(128) Slot {
     }
 };
 
-// All threads of the unit's blocks wait for one another. `all`: the arrivals in the counter by then.
-__device__ __forceinline__ void meet(unsigned* counter, unsigned all) {
+// All threads of the unit's blocks wait for one another. `all`: the arrivals that the counter has by then.
+__device__ __forceinline__ void sync_unit(unsigned* counter, unsigned all) {
     __syncthreads();
     if (threadIdx.x == 0) {
         add_release(counter, 1);
@@ -96,21 +99,14 @@ __device__ void derive_references(const Args& args, const Stripe& stripe, int ro
     float end_M = reference.M, end_origin = reference.origin; // at the end of the segment before
     for (int tile = 0; tile < stripe.segments * kTiles; tile += kWarpSize) {
         const int mine = tile + lane;
-        const bool is_there = mine < stripe.segments * kTiles;
         float4* const place = args.stripes.references_of(stripe, mine / kTiles, row, T::kRows) + mine % kTiles;
-        const float largest = is_there ? place->x : -HUGE_VALF; // stored by the warp that computed the segment
+        const float largest = place->x; // stored by the warp that computed the segment
         Reference own = reference;
         float raised = 1.0f;
-        for (unsigned left = kAllLanes; left != 0;) {
-            const unsigned above = __ballot_sync(kAllLanes, !reference.covers(largest)) & left;
-            if (above == 0) break;
-            const int first = __ffs(static_cast<int>(above)) - 1;
-            const Reference to = reference_at(__shfl_sync(kAllLanes, largest, first), args.scale);
-            if (lane == first) raised = rescale_factor(reference, to, args.scale);
-            if (lane >= first) own = to;
-            reference = to;
-            left = first == kWarpSize - 1 ? 0 : kAllLanes << (first + 1);
-        }
+        each_raise(reference, largest, args.scale, [&](int at, const Reference& to) {
+            if (lane == at) raised = rescale_factor(reference, to, args.scale);
+            if (lane >= at) own = to;
+        });
         float before_M = __shfl_up_sync(kAllLanes, own.M, kTiles);
         float before_origin = __shfl_up_sync(kAllLanes, own.origin, kTiles);
         if (lane < kTiles) before_M = end_M, before_origin = end_origin;
@@ -118,13 +114,13 @@ __device__ void derive_references(const Args& args, const Stripe& stripe, int ro
         if (before_M != own.M || before_origin != own.origin)
             rescale =
                 rescale_factor(reference_of(RowStatistics{before_M, before_origin, 0.0f}, args.scale), own, args.scale);
-        if (is_there) *place = {own.M, own.origin, raised, rescale};
+        *place = {own.M, own.origin, raised, rescale};
         end_M = __shfl_sync(kAllLanes, own.M, kWarpSize - 1);
         end_origin = __shfl_sync(kAllLanes, own.origin, kWarpSize - 1);
     }
 }
 
-// What a warp adds up of a unit. Columns: chunks of 32 columns of a row, one number for each lane and segment. Running
+// What a warp folds of a unit. Columns: chunks of 32 columns of a row, one number for each lane and segment. Running
 // sums: chunks of 32 of them, two numbers for each lane and segment.
 template <class T>
 struct Columns {
@@ -156,7 +152,7 @@ struct RunningSums {
     static __device__ __forceinline__ void add(float& sum, float2 words) { sum = (sum + words.x) + words.y; }
 };
 
-// A warp that adds up chunks of one kind: number `worker` of `workers`. It loads batches of segments, 16 bytes for each
+// A warp that folds chunks of one kind: number `worker` of `workers`. It loads batches of segments, 16 bytes for each
 // lane, to registers; when they are complete, it puts them into shared memory, where a lane finds its own numbers.
 template <class T, class Kind>
 class Folder {
@@ -170,10 +166,12 @@ public:
           chunks_(max(kChunks - worker + workers - 1, 0) / workers), segments_(state.stripe.segments),
           slots_(static_cast<Slot<T>*>(args.stripes.slots) + int64_t{state.stripe.unit} * args.stripes.slots_of_unit) {}
 
-    // Batch by batch, and in each the chunks one after the other. While one is added up, the next is loaded.
-    __device__ __forceinline__ void add_all(bool again) {
-        for (int i = 0; i < chunks_; ++i)
-            if (has_place(i)) total(i) = 0.0f;
+    // Batch by batch, and in each the chunks one after the other. While one is folded, the next is loaded. Totals are 0
+    // at first.
+    __device__ __forceinline__ void fold(bool again) {
+        if (again)
+            for (int i = 0; i < chunks_; ++i)
+                if (has_place(i)) total(i) = 0.0f;
         float4 words[kLoads];
         Place now{}, next = after(now);
         while (!are_there(first_words(now))) __nanosleep(200);
@@ -209,7 +207,7 @@ private:
     static constexpr int kLoads = 8;
     static constexpr int kBatch = kLoads * kTogether;
     static constexpr int kStep = kTogether * static_cast<int>(sizeof(Slot<T>)) / 16; // from load to load
-    static_assert(kFoldBatch % kBatch == 0);
+    static_assert(kFoldBatch % kBatch == 0 && kLoads * kWarpSize * 16 == kFoldBytes);
 
     // A batch of a chunk, from a segment on.
     struct Place {
@@ -240,7 +238,7 @@ private:
 
     __device__ __forceinline__ void load(float4 (&words)[kLoads], const Place& place) const {
         int first = (worker_ + place.chunk * workers_) * kWarpSize + lane() % kPieces * (kWarpSize / kPieces);
-        if (Kind::kCount % kWarpSize != 0) first %= Kind::kCount; // lanes without a place have those of others
+        if (Kind::kCount % kWarpSize != 0) first %= Kind::kCount; // a lane without a running sum loads another one
         const float4* at = reinterpret_cast<float4*>(Kind::in(slots_[place.segment + lane() / kPieces]) + first);
         asm volatile("" : "+l"(at)); // one address for all
 #pragma unroll
@@ -289,8 +287,8 @@ private:
     Slot<T>* const slots_;
 };
 
-// Whether the unit has to be computed again, after a warp has had sums of all segments: a warp notes a change before it
-// stores its sums.
+// Whether the unit has to be computed again. A warp calls it after it has read sums of all segments: a higher score is
+// noted before the sums of its segment are stored.
 __device__ __forceinline__ bool has_changed(unsigned* counters) {
     __threadfence();
     const bool changed = load_relaxed(counters + kChanged) != 0;
@@ -299,21 +297,21 @@ __device__ __forceinline__ bool has_changed(unsigned* counters) {
     return __any_sync(kAllLanes, changed);
 }
 
-// The number of warps of a unit that have sums to add up.
+// How many warps of a unit can have a chunk.
 template <class T>
 constexpr int kFolders = Folder<T, RunningSums<T>>::kChunks + Folder<T, Columns<T>>::kChunks;
 
-// The work of a warp that adds up sums: number `worker` of `workers` of the unit, below kFolders. Returns whether the
-// unit has to be computed again.
+// Folds the chunks of warp `worker` of `workers`, which is below kFolders, and stores what follows from them. Returns
+// whether the unit has to be computed again.
 template <class T>
-__device__ __forceinline__ bool fold_stripe(const Args& args, const Unit& unit, typename T::State& state, void* memory,
+__device__ __forceinline__ bool fold_chunks(const Args& args, const Unit& unit, typename T::State& state, void* memory,
                                             int worker, int workers, bool again) {
     unsigned* const counters = args.stripes.counters + state.stripe.unit * kCounters;
     float* const inverse = args.stripes.inverse + int64_t{state.stripe.unit} * T::kRows;
     constexpr int kRunning = Folder<T, RunningSums<T>>::kChunks;
     if (worker < kRunning) {
         Folder<T, RunningSums<T>> folder(args, state, memory, worker, kRunning);
-        folder.add_all(again);
+        folder.fold(again);
         if (!again && has_changed(counters)) return true;
         folder.each_total([&](int place, float l) {
             for (int distance = 1; distance < kSumLanes; distance *= 2) l += __shfl_xor_sync(kAllLanes, l, distance);
@@ -322,6 +320,7 @@ __device__ __forceinline__ bool fold_stripe(const Args& args, const Unit& unit, 
             store_words(inverse + row, l > 0 ? 1.0f / l : 0.0f);
             const RowPlace at = place_of(args, unit, row, T::kRows);
             if (!at.exists) return;
+            wait_for_count(state.settled, 0); // this block's warp 0 has set the rows
             const Reference& first = state.rows[row].reference;
             RowStatistics statistics{first.M, first.origin, l};
             if (again) {
@@ -333,7 +332,7 @@ __device__ __forceinline__ bool fold_stripe(const Args& args, const Unit& unit, 
         });
     } else {
         Folder<T, Columns<T>> folder(args, state, memory, worker - kRunning, workers - kRunning);
-        folder.add_all(again);
+        folder.fold(again);
         if (!again && has_changed(counters)) return true;
         folder.each_total([&](int place, float sum) {
             const int row = Columns<T>::row_of(place);

@@ -1,8 +1,8 @@
-// The block of a striped unit (split_stripes.cuh): its warps compute every so many segments, and the last two add up.
+// A block of a striped unit (split_striped_fold.cuh). Warp w of block r of `blocks` computes segment w * blocks + r and
+// so on, each a round of all warps after the one before. The last two warps fold.
 #pragma once
 
-#include "src/gpu/f32/forward/split_block.cuh"
-#include "src/gpu/f32/forward/split_stripes.cuh"
+#include "src/gpu/f32/forward/split_striped_fold.cuh"
 
 namespace hw4::gpu::split {
 
@@ -23,7 +23,7 @@ public:
         for (bool again = false;; again = true) { // once more if a reference changes, with the references that follow
             __syncthreads();
             if (warp() >= warps())
-                add_up(work.unit, again);
+                fold(work.unit, again);
             else
                 compute(work, again);
             __syncthreads();
@@ -33,7 +33,8 @@ public:
     }
 
 private:
-    __device__ __forceinline__ int warps() const { return threads_ / kWarpSize - kFoldWarps; } // that compute
+    // The warps that compute.
+    __device__ __forceinline__ int warps() const { return threads_ / kWarpSize - kFoldWarps; }
     __device__ __forceinline__ unsigned* counters() const {
         return args_.stripes.counters + state_.stripe.unit * kCounters;
     }
@@ -43,7 +44,7 @@ private:
 
     __device__ void begin_stripe() {
         const auto block = static_cast<int>(blockIdx.x);
-        const int blocks = args_.stripes.blocks;
+        const int blocks = args_.stripes.blocks_of_unit;
         const int unit = block / blocks;
         const int batch = unit / args_.units_of_batch();
         const int count = args_.segments_of_batch(batch);
@@ -144,8 +145,8 @@ private:
                 args_.stripes.references_of(state_.stripe, index, row, T::kRows)[tile].x = largest[tile];
         if (changes) { // noted before the sums are stored
             if (lane == 0) store_release(counters() + kChanged, 1);
-            __threadfence();
             __syncwarp();
+            __threadfence();
         }
         return raise;
     }
@@ -162,16 +163,16 @@ private:
         });
     }
 
-    // ---- The warps that add up
+    // ---- The warps that fold
 
-    __device__ void add_up(const Unit& unit, bool again) {
+    __device__ void fold(const Unit& unit, bool again) {
         const Stripe& stripe = state_.stripe;
         const int own = warp() - warps();
         const int worker = own * stripe.blocks + stripe.rank;
         if (worker >= kFolders<T>) return;
         if (!again) wait_for(counters() + kArrived, stripe.blocks);
         void* const memory = reinterpret_cast<char*>(&state_ + 1) + own * kFoldBytes; // behind the state
-        const bool repeat = fold_stripe<T>(args_, unit, state_, memory, worker, kFoldWarps * stripe.blocks, again);
+        const bool repeat = fold_chunks<T>(args_, unit, state_, memory, worker, kFoldWarps * stripe.blocks, again);
         if (segment_.lane() == 0) state_.repeat = repeat;
     }
 
@@ -184,7 +185,7 @@ private:
         __syncwarp();
     }
 
-    // Whether a score was above the assumed reference. Only warps that add up know that all segments have been
+    // Whether a score was above the assumed reference. Only warps that fold know that all segments have been
     // computed.
     __device__ bool must_repeat() {
         if (state_.stripe.rank >= kFolders<T>) {
@@ -200,7 +201,7 @@ private:
     // The references of all tiles, after all blocks have stored the largest scores.
     __device__ void find_references() {
         const auto blocks = static_cast<unsigned>(state_.stripe.blocks);
-        meet(counters() + kArrived, 2 * blocks);
+        sync_unit(counters() + kArrived, 2 * blocks);
         empty_slots();
         const int all_warps = threads_ / kWarpSize * state_.stripe.blocks;
         for (int row = warp() * state_.stripe.blocks + state_.stripe.rank; row < T::kRows; row += all_warps) {
@@ -208,7 +209,7 @@ private:
             derive_references<T>(args_, state_.stripe, row,
                                  reference_of(RowStatistics{first.first_M, first.first_origin, 0.0f}, args_.scale));
         }
-        meet(counters() + kArrived, 3 * blocks);
+        sync_unit(counters() + kArrived, 3 * blocks);
     }
 };
 
@@ -216,7 +217,7 @@ template <class T>
 __global__ void __launch_bounds__(T::kMostWarps* kWarpSize, 1) striped_kernel(const __grid_constant__ Args args) {
 #if __CUDA_ARCH__ >= 800
     extern __shared__ __align__(128) unsigned char striped_memory[];
-    auto* const warps = reinterpret_cast<typename T::Warp*>(striped_memory);
+    auto* const warps = reinterpret_cast<typename T::Warp*>(striped_memory); // of those that compute
     auto& state = *reinterpret_cast<typename T::State*>(warps + blockDim.x / kWarpSize - kFoldWarps);
     StripedBlock<T>(args, warps, state).run();
 #else
