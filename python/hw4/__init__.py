@@ -18,7 +18,7 @@ __all__ = ["Cache", "Error", "FlashAttention", "append", "as_sdpa", "attention",
 
 def attention(q, k, v, causal=False, contract=None, return_lse=False, check=None, scale=None, window=None,
               lengths=None, key_lengths=None):
-    """softmax(scale * q k^T) v. scale None is 1/sqrt(d); fixed and fixed16 take 1/16 to 1.
+    """softmax(scale * q k^T) v of tensors or NumPy arrays. scale None is 1/sqrt(d); fixed and fixed16 take 1/16 to 1.
 
     q is (B, H, N, d) or (B, N, d); k and v may have fewer heads and another N. Under f32, fixed and fixed16 v may have
     another number of columns, which o then has too; such a call takes as long as one with the larger number everywhere.

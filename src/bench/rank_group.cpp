@@ -33,7 +33,7 @@ RankGroup group_of(Ranks& ranks, const std::string& device, const std::string& l
 
 std::string words_of(const RankGroup& group) {
     std::string words = counted(group.ranks, "rank") + " on " + counted(group.machines, "machine");
-    words += group.device == "gpu" ? ", on " + counted(group.cards, "GPU") : ", on processors";
+    words += group.device == "gpu" ? ", on " + counted(group.cards, "GPU") : ", on the CPU";
     if (group.shares_cards()) words += " that ranks share";
     return words + (group.library.empty() ? "" : ", " + group.library);
 }

@@ -140,7 +140,7 @@ std::string allreduce_help() {
 )" + laid_out(R"(Adds up a vector of float32 over the ranks and checks the sums. The columns are
 those of nccl-tests: algbw is the vector's bytes over the time of the slowest rank, busbw 2 (n - 1) / n of that for n
 ranks. One rank has no bandwidth.
-A build of make MPI=yes measures several ranks too.
+Several ranks need a build with MPI: make hw4-mpi or make MPI=yes.
 
   --sizes BYTES  a list, default 1m..1g*10; k, m and g are powers of 1024
   --via mpi|nccl|ordered  a list. mpi, the default, is its all-reduce; nccl needs libnccl.so.2; ordered adds in an order

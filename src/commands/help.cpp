@@ -136,8 +136,8 @@ of another case is wrong usage: on the command line hw4 then computes no case, i
 
 std::string rank_topic() {
     return laid_out(R"(
-  mpirun -np 4 hw4 a.in a.out  after make MPI=yes
-  srun --mpi=pmix -n4 hw4 a.in a.out  the same under Slurm
+  mpirun -np 4 build/hw4_mpi a.in a.out  after make hw4-mpi
+  srun --mpi=pmix -n4 hw4 a.in a.out  under Slurm, after make MPI=yes
 
 Several processes (ranks) compute one case, to the bytes of one process. Each rank reads, computes and writes a share,
 on the GPU of its place on the machine or on the CPU. INPUT and OUTPUT are plain files, not gzip, that all ranks see;
@@ -150,7 +150,7 @@ alone, so some ranks may be idle. The first rank renames OUTPUT when all are don
 all end with its message and exit code. --time, --json and --trace cover every rank. A build without MPI refuses to be
 one of several tasks (64).
 )",
-                    40)
+                    42)
         .substr(1);
 }
 
@@ -199,7 +199,7 @@ files:
   --sync, --gather  safe on disk; one rank writes
 where and how:
   --device auto|gpu|cpu, --gpus all|N  CPU, a GPU, or several
-  --kernel NAME, --kernel-file FILE  not the best one, or your own
+  --kernel NAME, --kernel-file FILE  another kernel, or your own
   --list-kernels [--json]  their names and ideas
   --streams N, --copies 2d|linear, --threads N
 what it tells:
