@@ -57,29 +57,6 @@ class Metrics(unittest.TestCase):
             self.assertAlmostEqual(values[key], value, msg=key, delta=1e-9 * abs(value))
 
 
-def launch(case="t28", kernel="k", stalls=None, **values):
-    return {"case": case, "kernel": kernel, "metrics": {**dict.fromkeys(KEYS), **values}, "stalls": stalls or {}}
-
-
-DEVICE = {"name": "Fake 1", "multiprocessors": 10, "clock_hz": 1e9, "peak_flop_per_second": 4e12,
-          "peak_dram_bytes_per_second": 1e12}
-
-
-class Roofline(unittest.TestCase):
-    def test_points(self):
-        document = {"device": DEVICE, "launches": [
-            launch(kernel="slow", flop=8e12, duration_seconds=4, dram_bytes=4e12, l2_bytes=8e12),
-            launch(kernel="fast", flop=8e12, duration_seconds=2.5, dram_bytes=1e11, l2_bytes=2e12),
-            launch(kernel="unknown", duration_seconds=1)]}
-        slow, fast, unknown = gpu_peaks.points(document)
-        self.assertEqual(slow, {"case": "t28", "kernel": "slow", "flop": 8e12, "seconds": 4, "dram_bytes": 4e12,
-                                "l2_bytes": 8e12, "dram_intensity": 2, "l2_intensity": 1, "flop_per_second": 2e12,
-                                "roof_flop_per_second": 2e12})  # the memory's roof
-        self.assertEqual((fast["dram_intensity"], fast["roof_flop_per_second"]), (80, 4e12))  # the arithmetic's roof
-        self.assertEqual((unknown["flop_per_second"], unknown["roof_flop_per_second"]), (None, None))
-        self.assertEqual(gpu_peaks.ridge(DEVICE), 4)
-
-
 class Runs(unittest.TestCase):
     """The whole programs, with an ncu that prints the samples."""
 
@@ -166,13 +143,6 @@ class Runs(unittest.TestCase):
         launches = self.document()["launches"]
         self.assertEqual([one["kernel"] for one in launches], list(KERNELS))
         self.assertEqual(launches[0]["metrics"]["tensor_pipe_pct"], 57.25)
-
-    def test_a_kernel_of_many_launches_is_left_out(self):
-        names, units, *rows = sample("t28.csv").splitlines()[3:]
-        self.ncu_saying("\n".join([names, units, *rows[:1] * 3, *rows[1:]]) + "\n", lines=sample("t28.jsonl"))
-        done = self.profile()
-        self.assertIn(f"profile: {KERNELS[0]} left out: it makes 3 launches of this case", done.stdout + done.stderr)
-        self.assertEqual([one["kernel"] for one in self.document()["launches"]], list(KERNELS[1:]))
 
 
 if __name__ == "__main__":
