@@ -67,11 +67,6 @@ class Folder(unittest.TestCase):
     def measured(self):
         return Measured(self.folder / "data")
 
-    def add(self, name, **fields):
-        common = {field: json.loads((DATA / "half_ladder.json").read_text())[field] for field in schema.COMMON}
-        common["git"] = {"commit": "f" * 40, "dirty": False}
-        (self.folder / "data" / f"{name}.json").write_text(json.dumps({**common, **fields}))
-
 
 class Data(Folder):
     def test_a_case_that_is_missing_is_named(self):
@@ -104,7 +99,9 @@ class Compared(Folder):
     """Without the committed comparisons."""
 
     def add_beside(self, *rows, name="beside"):
-        self.add(name, torch="2", device="A", rows=rows)
+        common = {field: json.loads((DATA / "half_ladder.json").read_text())[field] for field in schema.COMMON}
+        common |= {"git": {"commit": "f" * 40, "dirty": False}, "torch": "2", "device": "A", "rows": rows}
+        (self.folder / "data" / f"{name}.json").write_text(json.dumps(common))
 
     def setUp(self):
         super().setUp()
