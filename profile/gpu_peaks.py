@@ -1,8 +1,5 @@
-"""The GPU on which the launches ran and its peak rates, from ncu's columns; and the launches of profile/profile's JSON as
-points under these roofs: FLOP per byte on x, FLOP/s on y."""
+"""The GPU on which the launches ran and its peak rates, from ncu's columns."""
 from __future__ import annotations
-
-from metrics import quotient
 
 CLOCK = "sm__cycles_elapsed.avg.per_second"
 NAME = "device__attribute_display_name"
@@ -51,30 +48,3 @@ def describe(rows, durations):
         "peak_dram_bytes_per_second": _product(first.number(MEMORY_CLOCK), 1000, TRANSFERS_PER_CLOCK,
                                                first.number(MEMORY_BUS), 1 / 8),
     }
-
-
-def roof(device: dict, intensity: float | None) -> float | None:
-    """The most FLOP/s that the GPU can reach with this many FLOP per byte of DRAM traffic."""
-    peak, bandwidth = device["peak_flop_per_second"], device["peak_dram_bytes_per_second"]
-    return None if None in (peak, bandwidth, intensity) else min(peak, bandwidth * intensity)
-
-
-def ridge(device: dict) -> float | None:
-    """The FLOP per byte above which the arithmetic is the limit, below which the memory is."""
-    return quotient(device["peak_flop_per_second"], device["peak_dram_bytes_per_second"])
-
-
-def _point(launch: dict, device: dict) -> dict:
-    counted = launch["metrics"]
-    flop, seconds = counted["flop"], counted["duration_seconds"]
-    intensity = quotient(flop, counted["dram_bytes"])
-    return {"case": launch["case"], "kernel": launch["kernel"], "flop": flop, "seconds": seconds,
-            "dram_bytes": counted["dram_bytes"], "l2_bytes": counted["l2_bytes"],
-            "dram_intensity": intensity, "l2_intensity": quotient(flop, counted["l2_bytes"]),
-            "flop_per_second": quotient(flop, seconds), "roof_flop_per_second": roof(device, intensity)}
-
-
-def points(document: dict) -> list[dict]:
-    """A point for each launch, in the document's order. FLOP and bytes come from the counters; None where one is
-    missing. The roof is DRAM's: the chip does not report the peak of its L2."""
-    return [_point(launch, document["device"]) for launch in document["launches"]]

@@ -39,8 +39,3 @@ class Spread:
     def under(self, numerator: float) -> Spread:
         """numerator / samples: turns times into rates."""
         return Spread(numerator / self.high, numerator / self.mid, numerator / self.low, self.count)
-
-    @property
-    def whiskers(self) -> tuple[float, float]:
-        """In matplotlib's form: distances below and above the median."""
-        return self.mid - self.low, self.high - self.mid

@@ -4,7 +4,7 @@ import functools
 import unittest
 
 import cli_test
-import mask_test
+import header_test
 from cli_test import (BAD_DATA, CANNOT_CREATE, IO_ERROR, OK, OLD_OUTPUT, USAGE, CliTest, by_seq, contracts,
                       counting, generated, run)
 from standard_streams_test import HW4, SEQ, run as run_for_bytes
@@ -44,9 +44,8 @@ class LseTest(CliTest):
 
 
 class ValuesTest(LseTest):
-
     def test_gpu_or_the_cpu_in_its_place(self):
-        for path in (generated(3, 256, 64), mask_test.made((2, 4, 2, 33, 33, 7))):
+        for path in (generated(3, 256, 64), header_test.made((2, 4, 2, 33, 33, 7), "--causal")):
             for contract in contracts("any"):
                 self.assert_computes(path, "--lse", self.lse, device=None, contract=contract)
                 self.assert_same_bytes(self.lse.read_bytes(), lse_by_seq(path, contract))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """report/measure: every step of its list runs and gives a file that the builder reads. Without a GPU `hw4 bench` parses
-each command, made-up times replace its own, and hw4 computes on the CPU; with a GPU some steps are measured."""
+each command, made-up times replace its own, and hw4 computes on the CPU."""
 import contextlib
 import importlib.util
 import io
@@ -23,7 +23,6 @@ NO_GPU, WRONG_USAGE = 69, 64
 sys.path[:0] = [str(ROOT / "report"), str(ROOT / "judge"), str(ROOT / "profile")]
 
 import exact  # noqa: E402 (the path to them is set above)
-import provenance  # noqa: E402
 import runners  # noqa: E402
 import variants  # noqa: E402
 from builder import schema  # noqa: E402
@@ -49,16 +48,10 @@ class Workplace(unittest.TestCase):
         context.__enter__()
         self.addCleanup(context.__exit__, None, None, None)
 
-    def script(self, name, text):
-        path = self.dir / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-
     def measured(self, name, bin_folder=BIN, build_folder=None, **cells):
         """The document of a step with some cells changed."""
         path, step = self.dir / f"{name}.json", STEPS[name]
-        bench = runners.Bench(path, step.goals, bin_folder, build_folder or self.dir, traces=self.dir)
+        bench = runners.Bench(path, step.goals, bin_folder, build_folder or self.dir)
         runners.RUNNERS[step.runner](bench, **{**step.cells, **cells})
         text = path.read_text()
         for folder in (ROOT, self.dir):
@@ -151,46 +144,11 @@ class OnTheCpu(Workplace):
     SMALL = ("--batch_size", "1", "--seq_len", "8,16", "--num_heads", "2", "--emb_dim", "8", "--warmup", "0",
              "--repeats", "2", "--threads", "1")
 
-    def test_what_memory_is_taken_for(self):
-        document = self.measured("memory", device="cpu", words=(*STEPS["memory"].cells["words"], *self.SMALL))
-        self.check("memory", document)
-        self.assertEqual(document["settings"]["memory_limit"], 8 << 30)
-        row = next(row for row in document["rows"] if row["impl"] == "f32")
-        self.assertEqual(len(row["forward"]["samples"]), 2)
-        with self.assertRaisesRegex(Failed, "ended with 64"):
-            self.measured("memory", device="cpu", words=("--batch_size", "x"))
-        track = next(track for track in document["tracks"] if track["cell"] == "naive B 1 H 2 N 16 d 4 warmup 0")
-        self.assertEqual(list(zip(track["purpose"], track["bytes"], track["taken"])),
-                         [("Q", 512, 1), ("K", 512, 1), ("V", 512, 1), ("O", 512, 1), ("scores", 2048, 1),
-                          ("scores", 2048, -1), ("O", 512, -1), ("V", 512, -1), ("K", 512, -1), ("Q", 512, -1)])
-
     def test_seq(self):
         document = self.measured("sequential", shapes=("e03", "e05"))
         self.check("sequential", document)
         self.assertEqual([(case["name"], case["measured_batches"], len(case["seconds"])) for case in document["cases"]],
                          [("e03", 3, 3), ("e05", document["cases"][1]["batches"], 3)])
-
-    def test_a_comparison_needs_a_clean_tree_and_a_gpu(self):
-        for dirty, why in ((True, "needs a clean tree"), (False, "python -m hw4.step ended with")):
-            with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""), self.assertRaisesRegex(Failed, why), \
-                    mock.patch.object(provenance, "git_state", lambda *_: {"commit": "abc", "dirty": dirty}):
-                self.measured("training_beside", build_folder=Path(LIBRARY).parent)
-
-    def test_files(self):
-        self.script("reference/context_only", "echo 5000000")
-        self.script("reference/plain_copy", "head -c 4 $1 > $2")
-        small = {"shapes": ("t01", "e03"), "variants_on": ("e03",), "memory_of": "e03", "trace_of": "e03",
-                 "trace_streams": (2,), "device": "cpu", "runs": 2}
-        self.enter(mock.patch.object(runners, "start_up", lambda *_: {
-            "wall_seconds": 1.0, "outside_steps_seconds": 0.5, "steps": ["    1.500 ms  driver"]}))
-        document = self.measured("files", **small)
-        self.check("files", document)
-        self.assertEqual([list(case["seconds"]) for case in document["cases"]],
-                         [["context", "plain", "hw4"], ["context", "plain", "hw4", "1 stream", "linear copies"]])
-        self.assertIn("traceEvents", json.loads((self.dir / "e03_streams2.trace.json").read_text()))
-        with mock.patch.object(runners, "crc32_of", lambda path: "00000000"), \
-                self.assertRaisesRegex(Failed, "the output does not have the CRC-32 of the table"):
-            self.measured("files", **small)
 
     def test_sweep_and_cpu(self):
         document = self.measured("lab5", device="cpu", runs=((*self.SMALL, "--impl", "f32"), (*self.SMALL, "--causal")))
@@ -221,26 +179,6 @@ class Errors(Workplace):
                 parts = next(exact.chunks_by_batches(2, 4, 9, 12, True))
             for found, leaf in zip(exact.exact_gradients(q, k, v, dout, parts).exact, leaves):
                 self.assertLess((found - leaf.grad[parts[0].batches]).abs().max().item(), 1e-12)
-
-
-# ---- On a GPU
-
-
-@unittest.skipUnless(provenance.gpu_state(), "needs a GPU")
-class WithGpu(Workplace):
-    @needs_torch
-    def test_neighbours(self):
-        """python -m hw4.neighbours, the only program that measures PyTorch."""
-        path = filter(None, (str(ROOT / "python"), os.environ.get("PYTHONPATH")))
-        done = subprocess.run([sys.executable, "-m", "hw4.neighbours", "--rounds", "1", "--cells", "1,4,256,64",
-                               "--json", self.dir / "rows.json"], stdout=subprocess.DEVNULL,
-                              env={**os.environ, "HW4_LIBRARY": LIBRARY, "PYTHONPATH": os.pathsep.join(path)})
-        if done.returncode == NO_GPU:
-            self.skipTest("PyTorch finds no GPU")
-        self.assertEqual(done.returncode, 0)
-        rows = json.loads((self.dir / "rows.json").read_text())["rows"]
-        self.assertEqual([(list(row["peers"]), row["causal"]) for row in rows],
-                         [(["cudnn", "fa2"], causal) for causal in (False, True)])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """The Python package hw4: torch tensors on the CPU and the GPU, numpy arrays, the wheel."""
 import itertools
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -329,9 +330,8 @@ class OperatorTest(unittest.TestCase):
                                   ("pages: batch 1, column 0 is 2147483647, need", (*pages, lengths, broken)),
                                   ("pages: batch 0, column 0 is 9, need 0 to 3", (*pages, lengths, [[9], [0]])),
                                   ("need (pages, H_kv, page_keys, d) and (B, columns)", (*pages, lengths, [1]))]:
-                with self.assertRaises(ValueError) as refused:
+                with self.assertRaisesRegex(ValueError, re.escape(wanted)):
                     hw4.decode(q, *given, check=True)
-                self.assertIn(wanted, str(refused.exception), device)
             if device == "cuda":
                 zero = torch.where(broken == 2**40, 0, broken)
                 self.assertTrue(same(hw4.decode(q, *pages, lengths, broken), hw4.decode(q, *pages, lengths, zero)))
@@ -349,9 +349,8 @@ class OperatorTest(unittest.TestCase):
         for wanted, call in [("sequence 0 has 5 tokens and gets 5 more: the cache has room for 7", lambda: cache.append(k, v)),
                              ("need (3, 2, n, 8)", lambda: cache.append(k[..., :4], v)),
                              ("need different ones from 0 to 2", lambda: cache.append(k, v, [0, 0, 2]))]:
-            with self.assertRaises(ValueError) as refused:
+            with self.assertRaisesRegex(ValueError, re.escape(wanted)):
                 call()
-            self.assertIn(wanted, str(refused.exception))
         self.assertTrue(same(cache.k, before))
         cache.clear(1)
         cache.append(k[:1], v[:1], [1])
@@ -420,9 +419,8 @@ class OperatorTest(unittest.TestCase):
                               lambda: hw4.append(k, v, *caches, [39, 7], rope=table.numpy())),
                              ("one dtype", lambda: hw4.append(k, v, *(c.half() for c in caches), [40, 7])),
                              ("append has no gradients", lambda: hw4.append(k.requires_grad_(), v, *caches, [40, 7]))]:
-            with self.assertRaises(ValueError) as refused:
+            with self.assertRaisesRegex(ValueError, re.escape(wanted)):
                 call()
-            self.assertIn(wanted, str(refused.exception))
         self.assertFalse(any(cache.any() for cache in caches))
 
     def test_strides(self):
@@ -489,9 +487,8 @@ class OperatorTest(unittest.TestCase):
                              ("contract 'f64'", lambda: hw4.attention(q, k, v, contract="f64")),
                              ("need float32", lambda: hw4.FlashAttention.apply(*(x[:, 0].double() for x in (q, k, v)))),
                              ("fixed has no backward", lambda: hw4.attention(q.requires_grad_(), k, v, contract="fixed"))]:
-            with self.assertRaises(ValueError) as refused:
+            with self.assertRaisesRegex(ValueError, re.escape(wanted)):
                 call()
-            self.assertIn(wanted, str(refused.exception))
         with self.assertRaisesRegex(TypeError, "need torch tensors alone"):
             hw4.attention(q.detach(), k.tolist(), v)
         bad, long_q, long_k = (t.detach().clone() for t in (v, q, k))

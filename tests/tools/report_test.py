@@ -22,7 +22,6 @@ from builder.errors import Failed  # noqa: E402
 from builder.measured import Measured  # noqa: E402
 from builder.spread import Spread, drifts, percentile  # noqa: E402
 from builder.template import Renderer, significant  # noqa: E402
-from program_module import program_as_module  # noqa: E402
 
 
 class Templates(unittest.TestCase):
@@ -68,11 +67,6 @@ class Folder(unittest.TestCase):
     def measured(self):
         return Measured(self.folder / "data")
 
-    def add(self, name, **fields):
-        common = {field: json.loads((DATA / "half_ladder.json").read_text())[field] for field in schema.COMMON}
-        common["git"] = {"commit": "f" * 40, "dirty": False}
-        (self.folder / "data" / f"{name}.json").write_text(json.dumps({**common, **fields}))
-
 
 class Data(Folder):
     def test_a_case_that_is_missing_is_named(self):
@@ -87,31 +81,6 @@ class Data(Folder):
         self.change("memory.json", lose_a_byte)
         with self.assertRaisesRegex(Failed, r"^memory.json: .* bytes are not B·N·d·4$"):
             tables.TABLES["cs336_bytes"](self.measured())
-
-    def test_training_steps(self):
-        times = {"mean": 0.5, "std": 0.1, "operations": {"products": {"seconds": 3}, "loss": {"seconds": 1}}}
-        one = {"device": "gpu", "ranks": 1, "cards": 1, "shares_cards": False, "status": "ok", "samples": [0.5],
-               "model": "small", "contract": "f32", "attention": "ours", "shard": False, "batch_size": 4, "warmup": 5,
-               "seq_len": 512, "of_peak": 0.25, "in_use_in_step_bytes": 3 << 20, **dict.fromkeys(schema.PHASES, times)}
-        self.add("training", rows=[
-            {**one, "step": {**times, "mean": 2.0}}, {**one, "contract": "bf16"}, {**one, "attention": "naive"},
-            {**one, "status": "oom", "samples": [], "step": {"mean": None, "std": None}, "model": "xl"}])
-
-        def page():
-            return " ".join(program_as_module(BUILD).build_texts(self.measured())["cs336.md"].split())
-
-        for words in ("| small | `f32` | 4, 512 | ours | 5 | 1 | 500 ± 100 |", "2000 ± 100 | 25 | n/a | 3 | n/a |",
-                      "| n/a | 25 | n/a |", "| forward | small | `bf16` | 75.0 | 25.0 |", "`bf16` is 4.0 (small) to",
-                      "faster in all 1 contexts"):
-            self.assertIn(words, page())
-        (self.folder / "data/training_beside.json").unlink(missing_ok=True)
-        self.assertNotIn("A training step beside", page())
-        of = dict.fromkeys(schema.PHASES, [2.0, 4.0])
-        self.add("training_beside", torch="2", rows=[
-            {"model": "small", "program": "eager", "precision": "f32", "milliseconds": of, "hw4_milliseconds": [of, of],
-             "ratio": ratio} for ratio in (1.25, 0.75)])
-        for words in ("faster (below 1) in 1 of 2 rows", "3.00 ± 1.2 / 3.00 ± 1.4 | 0.75 |"):
-            self.assertIn(words, page())
 
 
 def row(ratio, pairs=10, drift=1.0, peer="cudnn", **fields):
@@ -130,7 +99,9 @@ class Compared(Folder):
     """Without the committed comparisons."""
 
     def add_beside(self, *rows, name="beside"):
-        self.add(name, torch="2", device="A", rows=rows)
+        common = {field: json.loads((DATA / "half_ladder.json").read_text())[field] for field in schema.COMMON}
+        common |= {"git": {"commit": "f" * 40, "dirty": False}, "torch": "2", "device": "A", "rows": rows}
+        (self.folder / "data" / f"{name}.json").write_text(json.dumps(common))
 
     def setUp(self):
         super().setUp()
@@ -162,33 +133,6 @@ class Compared(Folder):
         self.assertIn("| 500, 51 % | 0.95 × FlashAttention-2 |", bf16())
         self.add_beside(*fair, row(0.8, peer="efficient", drift=1.03))  # the fastest: no other takes its place
         self.assertIn("| 500, 51 % | n/a |", bf16())
-
-    def test_over_lengths_and_decoding(self):
-        length = {"section": "lengths", "cell": [2, 16, 8192, 128]}
-        self.add_beside(row(0.95, **length), row(0.9, peer="fa2", **length), row(1.1, regime="burst", **length),
-                        row(0.8, drift=1.03, values="uniform", **length), row(1.2, section="lengths"),
-                        row(2.5, contract="f32", peer="efficient", **length), name="beside_cudnn")
-        cache = {"section": "decode", "passes": "decode", "cell": [64, 32, 8, 8192, 128], "amount": 4.2}
-        of_heads = [row(2, section="decode", contract="f32", cell=[1, heads, 16384, 64], amount=amount)
-                    for heads, amount in ((1, 0.45), (4, 0.5))]
-        of_f32 = [row(0.5, contract="f32", dtype=dtype, **cache) for dtype in ("float32", "bf16")]
-        self.add_beside(row(1.02, **cache), row(0.97, peer="fa2", **cache), row(1.04, peer="paged", **cache), *of_f32,
-                        row(1.01, section="packed", peer="lengths"), *of_heads, name="beside_decode")
-        over = self.table("bf16_over_lengths")
-        for words in ("| cuDNN, sustained, normal | cuDNN, sustained, uniform | cuDNN, burst, normal |",
-                      "| forward | 2, 16, 8192, 128 | 500 | 1900 | 0.95 ± 0.5 % | n/a | 1.10 ± 0.5 % | 0.90 ± 0.5 % |",
-                      "| forward | 4, 16, 8192, 64 | 500 | 1900 | 1.20 ± 0.5 % |  |  |  |"):
-            self.assertIn(words, over)
-        self.assertIn("| PyTorch efficient |\n|---|---|--:|--:|--:|\n| forward | 2, 16, 8192, 128 | 500",
-                      self.table("f32_over_lengths"))
-        self.assertIn("| `bf16` | bf16 | 64, 32/8, 8192, 128 | 1000 | 4200 | 88 % | 0.97 × FlashAttention-2 | 0.5 |",
-                      self.table("beside_decode"))
-        found = facts.beside_peers(self.measured())
-        self.assertEqual([found["bf16"][name] for name in ("ahead", "left_out")], ["2 of 3 comparisons", 1])
-        self.assertEqual(found["bf16"]["d128"]["forward"]["least"],
-                         {"case": "2, 16, 8192, 128, sustained, normal", "value": 0.9})
-        self.assertEqual([found[name]["most"]["value"] for name in ("paged", "packed")], [1.04, 1.01])
-        self.assertAlmostEqual(found["one_head_of_four_pct"], 90)
 
     def test_drifting_samples_give_no_figure(self):
         self.change("ablation.json", lambda d: d["cells"][1].update(seconds=[1.0] * 5 + [1.03] * 5))
