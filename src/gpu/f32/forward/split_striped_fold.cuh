@@ -5,15 +5,12 @@
 //           that no word needs a flag or a fence.
 // Chunks    A unit's sums are chunks of 32 columns of a row, and of 32 running sums. One warp folds a chunk.
 // Reference All segments assume the reference of the first tile. A warp notes a higher score. If there is one, the
-// unit's
-//           references are derived from the tiles' largest scores, and its segments are computed again.
+//           references are derived from the tiles' largest scores, and the unit's segments are computed again.
 // Launch    Blocks of a unit wait for one another, so that all blocks must run at the same time (a cooperative launch).
-// Limits    Every segment needs a slot, which is emptied first, and the blocks of a unit take as long as the longest:
-// long
-//           sequences, and batches of long sequences of different lengths, take less time in three launches.
+// Limits    Every segment needs a slot, which is emptied first, and all units take as long as the longest: three
+//           launches take less time for long sequences and for several of different lengths.
 // Tried     A ring of slots for long sequences, which warps wait for: 0.8 of the speed of three launches at 131072
-// keys,
-//           since a segment waits for all before it. Segments that a block's warps take as they come: the same.
+//           keys, since a segment waits for all before it. Segments that a block's warps take as they come: the same.
 #pragma once
 
 #include "src/gpu/f32/forward/split_block.cuh"
@@ -313,6 +310,7 @@ __device__ __forceinline__ bool fold_chunks(const Args& args, const Unit& unit, 
         Folder<T, RunningSums<T>> folder(args, state, memory, worker, kRunning);
         folder.fold(again);
         if (!again && has_changed(counters)) return true;
+        wait_for_count(state.settled, 0); // this block's warp 0 has set the rows' references
         folder.each_total([&](int place, float l) {
             for (int distance = 1; distance < kSumLanes; distance *= 2) l += __shfl_xor_sync(kAllLanes, l, distance);
             if (place % kSumLanes != 0 || place >= T::kSums) return;
@@ -320,7 +318,6 @@ __device__ __forceinline__ bool fold_chunks(const Args& args, const Unit& unit, 
             store_words(inverse + row, l > 0 ? 1.0f / l : 0.0f);
             const RowPlace at = place_of(args, unit, row, T::kRows);
             if (!at.exists) return;
-            wait_for_count(state.settled, 0); // this block's warp 0 has set the rows
             const Reference& first = state.rows[row].reference;
             RowStatistics statistics{first.M, first.origin, l};
             if (again) {
