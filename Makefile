@@ -215,9 +215,9 @@ LIBRARY_HOST := $(CONTRACTS) $(filter-out src/cpu/engine.cpp,$(wildcard src/cpu/
 LIBRARY_CUDA := $(filter-out $(addprefix src/gpu/,engine.cu fault.cu kernel_of_file.cu),$(GPU_SOURCES)) \
     src/library/on_device.cu
 UNIT_TESTS := $(wildcard tests/unit/*_test.cpp)
-BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward base case_values contract cpu_backward cpu_engine domain fixed \
-    fixed16 fixed_accuracy fixed_kernels fixed_late_shares fixed_shares half half_tiles properties row_statistics \
-    shares step_accuracy step_machines stored_elements)
+BUSY_TESTS := $(patsubst %,tests/unit/%_test.cpp,backward base case_values contract cpu_engine cpu_kernels domain fixed \
+    fixed16 fixed_accuracy fixed_shares half half_tiles problem properties row_statistics \
+    step_accuracy step_machines stored_elements)
 UNIT_SUPPORT := $(patsubst %,tests/support/%.cpp,main every_float expected_by_reference)
 FUZZ_SOURCES := tests/fuzz/case_reader.cpp
 DIFFERENTIAL := $(addprefix tests/fuzz/,differential.cpp drawn_case.cpp cpu_side.cpp) \

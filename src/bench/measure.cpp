@@ -103,13 +103,13 @@ public:
 
 private:
     void measure(Pass pass, Measured& result) {
-        const Report report = [&](const std::string& what, double seconds_left) {
-            if (report_) report_(std::string(name_of(pass)) + ": " + what, seconds_left);
+        const Report report = [&](const std::string& what) {
+            if (report_) report_(std::string(name_of(pass)) + ": " + what);
         };
         const Problem problem = problem_of(cell_, operation_of(pass));
         MemoryCount memory(free_bytes());
         refuse_too_large(problem, memory);
-        report("operands", kUnknown);
+        report("operands");
         const CaseData& data = kept_.of(cell_, *problem.operation);
         const std::unique_ptr<Subject> subject = workbench_.prepare(cell_, pass, data, memory);
         result.kernel = subject->kernel;
@@ -121,7 +121,7 @@ private:
         if (cell_.decodes()) result.memory_rate = workbench_.memory_rate();
         result.seconds = std::move(samples.seconds);
         result.peak_bytes = memory.peak();
-        report("checks", kUnknown);
+        report("checks");
         const UntouchedVector<float> output = subject->output();
         result.output_crc32 = OutputChecksum::of(output.data(), output.size() * sizeof(float));
         result.error = error_of_rows(data, output.data());
@@ -181,25 +181,13 @@ const CaseData& KeptData::of(const Cell& cell, const Operation& operation) {
     return *data;
 }
 
-double seconds_left(const Rules& rules, int samples, double seconds) {
-    const int taken = std::max(samples, 1); // before the first sample `seconds` is the time of one
-    const double each = seconds / taken;
-    const double least = each * (std::min(kLeastRuns, rules.repeats) - samples);
-    const double limit = rules.limit_s - (samples == 0 ? 0 : seconds);
-    return std::max({0.0, least, std::min(each * (rules.repeats - samples), limit)});
-}
-
 Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules, const Report& report) {
-    report("warm-up", kUnknown);
+    report("warm-up");
     if (rules.timing == Timing::wall) return wall_samples(workbench, subject, rules);
     const auto sample = [&](int launches) { return workbench.sample(subject, launches); };
     Samples samples;
     if (rules.warmup == Rules::kByTime) {
-        const double launch_seconds = warm_up([&](int launches) {
-            const double seconds = sample(launches);
-            report("warm-up", std::max(seconds, kWarmUpSeconds) + seconds_left(rules, 0, seconds));
-            return seconds;
-        });
+        const double launch_seconds = warm_up(sample);
         if (!rules.cold) samples.launches = launches_for(launch_seconds);
     } else if (rules.warmup > 0) {
         for (int i = 0; i < rules.warmup; ++i) subject.run();
@@ -209,9 +197,7 @@ Samples take_samples(Workbench& workbench, Subject& subject, const Rules& rules,
     do {
         if (rules.cold) workbench.flush_caches();
         samples.seconds.push_back(sample(samples.launches));
-        const auto taken = static_cast<int>(samples.seconds.size());
-        report(std::to_string(taken) + " of " + std::to_string(rules.repeats) + " samples",
-               seconds_left(rules, taken, seconds_since(start)));
+        report(std::to_string(samples.seconds.size()) + " of " + std::to_string(rules.repeats) + " samples");
     } while (!settled(samples.seconds, rules, start));
     return samples;
 }

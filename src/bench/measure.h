@@ -30,9 +30,8 @@ private:
     std::array<std::optional<CaseData>, 2> data_; // in the order of kOperations
 };
 
-// Called during a measurement: the current step, and the seconds left for the pass.
-using Report = std::function<void(const std::string& what, double seconds_left)>;
-constexpr double kUnknown = -1; // seconds
+// Called during a measurement, with the current step.
+using Report = std::function<void(const std::string& what)>;
 
 // Samples of a subject by the rules, after the warm-up.
 struct Samples {
@@ -40,11 +39,7 @@ struct Samples {
     std::vector<double> seconds;
 };
 Samples take_samples(
-    Workbench& workbench, Subject& subject, const Rules& rules,
-    const Report& report = [](const std::string&, double) {});
-
-// The time of the remaining samples if each takes as long as these; without samples, `seconds` is the time of one.
-double seconds_left(const Rules& rules, int samples, double seconds);
+    Workbench& workbench, Subject& subject, const Rules& rules, const Report& report = [](const std::string&) {});
 
 // Errors become part of the row: the cells after it may do better. `kept`: data of earlier cells. `memory`: gets a
 // track for each pass that exists here, from one more run that is not timed.

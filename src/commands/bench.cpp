@@ -1,7 +1,6 @@
 // Options -> cells -> rows, one after another -> table and files, complete after each row.
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -81,13 +80,9 @@ public:
         place_ = count > 1 ? "[" + std::to_string(index + 1) + "/" + std::to_string(count) + "] " : "";
         if (!quiet_ && !shown_ && count > 1) std::fprintf(stderr, "%s%s\n", place_.c_str(), words_of(cell).c_str());
     }
-    void report(const std::string& what, double seconds_left) {
-        const auto now = std::chrono::steady_clock::now();
-        const bool is_known = seconds_left >= 0;
-        if (!shown_ || (is_known && now - last_ < std::chrono::milliseconds(200))) return;
-        last_ = now;
-        const std::string left = is_known ? ", about " + bench::with_digits("%.0f", seconds_left) + " s left" : "";
-        std::fprintf(stderr, "\r\033[K%s%s%s", place_.c_str(), what.c_str(), left.c_str());
+    void report(const std::string& what) const {
+        if (!shown_) return;
+        std::fprintf(stderr, "\r\033[K%s%s", place_.c_str(), what.c_str());
         std::fflush(stderr);
     }
     void clear() const {
@@ -97,7 +92,6 @@ public:
 private:
     bool quiet_, shown_;
     std::string place_; // [7/20]
-    std::chrono::steady_clock::time_point last_;
 };
 
 class Bench {
@@ -114,7 +108,7 @@ public:
 
     ExitCode run() {
         say(table_.head());
-        const bench::Report report = [&](const std::string& what, double left) { progress_.report(what, left); };
+        const bench::Report report = [&](const std::string& what) { progress_.report(what); };
         for (size_t i = 0; i < cells_.size(); ++i) {
             progress_.begin(i, cells_.size(), cells_[i]);
             Row row =

@@ -1,5 +1,5 @@
 // This file alone is built with -mavx2 -mfma.
-#include "src/step/tile.h"
+#include "src/step/vector_unit.h"
 
 namespace hw4::step {
 

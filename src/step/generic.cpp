@@ -1,5 +1,5 @@
 // Any processor; ARM's has vectors of four everywhere.
-#include "src/step/tile.h"
+#include "src/step/vector_unit.h"
 
 namespace hw4::step {
 

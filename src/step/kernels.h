@@ -1,5 +1,5 @@
-// What a vector unit computes of a training step: the tile of a product (tile.h) and rows of the other operations
-// (rows.h). Each unit has a file of its own, since it is compiled with flags of its own.
+// What a vector unit computes of a training step: the tile of a product and rows of the other operations
+// (vector_unit.h). Each unit has a file of its own, since it is compiled with flags of its own.
 #pragma once
 
 #include <cstdint>

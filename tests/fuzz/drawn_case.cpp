@@ -10,7 +10,6 @@
 #include "src/io/case_values.h"
 #include "src/problem/domain.h"
 #include "src/problem/words.h"
-#include "tests/fuzz/random.h"
 
 namespace hw4::fuzz {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "src/contracts/contract.h"
 #include "tests/fuzz/drawn_case.h"
-#include "tests/fuzz/random.h"
 
 namespace hw4::fuzz {
 

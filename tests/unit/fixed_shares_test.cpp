@@ -1,18 +1,94 @@
 // Division of a kernel's work among its blocks: every tile of every job once, a job's tiles in order and never two at a
 // time, and about equally many tiles per block.
-#include "src/gpu/common/shares.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "src/contracts/fixed16/forward.h"
+#include "src/gpu/common/shares.h"
 #include "src/gpu/fixed/forward/card_plan.h"
-#include "tests/support/division.h"
+#include "src/gpu/fixed/forward/rules.h"
 
 namespace hw4::gpu::fixed_point {
 namespace {
+
+// ---- Simulates how blocks divide jobs, job by job and block by block.
+
+// A part of a job, and the time at which its block begins it, in tiles.
+struct Turn {
+    unsigned first;
+    unsigned end;
+    int64_t block;
+    int64_t index; // among the block's parts
+    double time;
+};
+
+struct Division {
+    std::map<int64_t, std::vector<Turn>> of_job; // ordered by tiles
+    std::vector<double> ends;                    // for each block
+
+    // Adds the next block, which begins at `time` and does `parts` parts; tile_time gives the time of a job's tile.
+    template <class PartAt, class TileTime>
+    void add_block(double time, uint32_t parts, const PartAt& part_at, const TileTime& tile_time) {
+        const auto block = static_cast<int64_t>(ends.size());
+        for (uint32_t i = 0; i < parts; ++i) {
+            const JobPart part = part_at(i);
+            std::vector<Turn>& turns = of_job[part.job];
+            const auto after =
+                std::find_if(turns.begin(), turns.end(), [&](const Turn& t) { return t.first > part.first; });
+            turns.insert(after, {part.first, part.end, block, i, time});
+            time += (part.end - part.first) * tile_time(part.job);
+        }
+        ends.push_back(time);
+    }
+    template <class PartAt>
+    void add_block(double time, uint32_t parts, const PartAt& part_at) {
+        add_block(time, parts, part_at, [](uint32_t) { return 1.0; });
+    }
+
+    // The time between the first and the last end of a block.
+    double spread() const {
+        return *std::max_element(ends.begin(), ends.end()) - *std::min_element(ends.begin(), ends.end());
+    }
+};
+
+// Each of the jobs 0, 1, ... has all its tiles once, in order.
+template <class TilesOf>
+void expect_every_tile_once(const Division& division, int64_t jobs, const TilesOf& tiles_of) {
+    ASSERT_EQ(division.of_job.size(), static_cast<size_t>(jobs));
+    EXPECT_EQ(division.of_job.begin()->first, 0);
+    EXPECT_EQ(division.of_job.rbegin()->first, jobs - 1);
+    for (const auto& job : division.of_job) {
+        unsigned next = 0;
+        for (const Turn& turn : job.second) {
+            EXPECT_EQ(turn.first, next);
+            EXPECT_GT(turn.end, turn.first);
+            next = turn.end;
+        }
+        EXPECT_EQ(next, tiles_of(static_cast<uint32_t>(job.first)));
+    }
+}
+
+// Kernels rely on this: a block that continues a job finds its first tiles done by the next block at that time, or
+// `later` tiles after it. `check` examines each such part further.
+template <class Check>
+void expect_handover_from_next_block(const Division& division, double later, const Check& check) {
+    for (const auto& job : division.of_job) {
+        ASSERT_LE(job.second.size(), 2u);
+        if (job.second.size() == 1) continue;
+        const Turn& head = job.second[0];
+        const Turn& rest = job.second[1];
+        EXPECT_EQ(head.block, rest.block + 1);
+        EXPECT_LE(head.time + (head.end - head.first), rest.time + later); // a tile takes no longer than 1
+        check(head);
+    }
+}
 
 struct DivisionForMost : Division {
     int64_t most_blocks;
@@ -152,6 +228,176 @@ TEST(TakesWhole, WhereMostGroupsHaveRowsAndKeysAreNotFew) {
     EXPECT_FALSE(takes_whole(128, 128, 32));
     EXPECT_FALSE(takes_whole(256, 256, 32)); // two groups of six
     EXPECT_TRUE(takes_whole(257, 257, 32));
+}
+
+// Division of a launch's work where some multiprocessors may prepare heads first: every tile of every job once, a job's
+// tiles in order and never two at a time, and all blocks end together.
+
+Division divided(const LateShares& shares, const EqualJobs& jobs, const LateBlocks& late) {
+    Division division;
+    for (uint32_t block = 0; block < shares.blocks(); ++block) {
+        const LateShare share = shares.share(block);
+        division.add_block(
+            block < shares.late() ? static_cast<double>(late.tiles) : 0, share.parts,
+            [&](uint32_t i) { return shares.part(share, i); },
+            [&](uint32_t job) { return job % jobs.of_unit + 1 == jobs.of_unit ? jobs.last : 1; });
+    }
+    return division;
+}
+
+// Checks every possible division; returns their number.
+template <class Check>
+int for_each_division(const Check& check) {
+    int count = 0;
+    for (const int64_t blocks : {2, 7, 132})
+        for (const int64_t units : {2 * blocks, 5 * blocks + 2, 23 * blocks + 36})
+            for (const uint32_t of_unit : {1u, 6u})
+                for (const unsigned tiles : {1u, 8u, 17u})
+                    for (const int64_t late : {int64_t{0}, int64_t{1}, blocks / 3, blocks / 2, blocks - 1})
+                        for (const int64_t meanwhile : {0u, 1u, tiles, 3 * tiles + 1, 11 * tiles + tiles / 2}) {
+                            if (late == 0 && meanwhile > 0) continue;
+                            SCOPED_TRACE(std::to_string(units) + " units of " + std::to_string(of_unit) + " jobs of " +
+                                         std::to_string(tiles) + " tiles for " + std::to_string(blocks) + " blocks, " +
+                                         std::to_string(late) + " late by " + std::to_string(meanwhile));
+                            for (const double last : {1.0, 0.5}) {
+                                const EqualJobs jobs{units, of_unit, tiles, blocks, last};
+                                const auto shares = LateShares::of(jobs, {late, meanwhile});
+                                if (!shares) continue;
+                                EXPECT_EQ(shares->blocks(), blocks);
+                                EXPECT_EQ(shares->late(), late);
+                                check(jobs, divided(*shares, jobs, {late, meanwhile}));
+                                ++count;
+                            }
+                        }
+    return count;
+}
+
+TEST(LateShares, HaveEveryTileOnce) {
+    const int divisions = for_each_division([](const EqualJobs& jobs, const Division& division) {
+        expect_every_tile_once(division, jobs.count(), [&](uint32_t) { return jobs.tiles; });
+    });
+    EXPECT_GT(divisions, 200);
+}
+
+// Each block ends up to a tile early or late.
+TEST(LateShares, EndTogether) {
+    for_each_division([](const EqualJobs& jobs, const Division& division) {
+        EXPECT_LE(division.spread(), 2) << "last jobs take " << jobs.last;
+    });
+}
+
+TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
+    for_each_division([](const EqualJobs&, const Division& division) {
+        expect_handover_from_next_block(division, 2, [](const Turn&) {});
+    });
+}
+
+TEST(MaskedShares, AreThoseOfTheLine) {
+    for (const int64_t units : {66, 132, 512})
+        for (const auto& tiles : {JobTilesIn<2>{Divisor(1), 1, 1, 3}, JobTilesIn<2>{Divisor(6), 8, 1, 3}}) {
+            const auto line = SharesOf<JobTilesIn<2>>::of(units, tiles, kMultiprocessors);
+            const auto shares = MaskedShares<JobTilesIn<2>>::of(units, tiles, kMultiprocessors);
+            ASSERT_EQ(shares.has_value(), line.are_cut());
+            for (uint32_t block = 0; shares && block < shares->blocks(); ++block) {
+                const Share share = shares->share(block);
+                const Share expected = line.share(block);
+                EXPECT_EQ(share.parts, expected.parts);
+                EXPECT_EQ(share.first_job, expected.first_job);
+                EXPECT_EQ(share.cut, expected.cut);
+                EXPECT_EQ(share.after, expected.after);
+            }
+        }
+}
+
+// Blocks stay in step: each block gets the last job of a unit, which may take less time, equally often, whatever common
+// divisors the numbers of blocks and of a unit's jobs have.
+TEST(Rounds, GiveEveryBlockSomeOfTheLastJobsOfUnits) {
+    for (int64_t blocks = 90; blocks <= kMultiprocessors; ++blocks)
+        for (const uint32_t of_unit : {1u, 2u, 3u, 6u, 7u, 11u}) {
+            const Rounds rounds = Rounds::of(blocks, 3 * of_unit, of_unit);
+            for (uint32_t block = 0; block < blocks; ++block) {
+                uint32_t last = 0;
+                for (uint32_t round = 0; round < rounds.count; ++round)
+                    last += rounds.job(round, block) % of_unit == of_unit - 1 ? 1 : 0;
+                ASSERT_EQ(last, rounds.last_of_units(block, 0, of_unit));
+                ASSERT_GE(last, 2u) << "block " << block << " of " << blocks << ", " << of_unit << " jobs of a unit";
+                ASSERT_LE(last, 4u) << "block " << block << " of " << blocks << ", " << of_unit << " jobs of a unit";
+            }
+        }
+}
+
+TEST(LateShares, AreNoneWhereNothingIsLeftForLateBlocksOrMostAreLate) {
+    const EqualJobs jobs{512, 6, 8, kMultiprocessors};
+    EXPECT_TRUE(LateShares::of(jobs, {20, 112}));
+    EXPECT_FALSE(LateShares::of(jobs, {20, 10000}));
+    EXPECT_TRUE(LateShares::of(jobs, {66, 1}));
+    EXPECT_FALSE(LateShares::of(jobs, {67, 1}));
+    EXPECT_TRUE(LateShares::of({200000, 6, 8, kMultiprocessors, 0.5}, {20, 112}));
+    EXPECT_FALSE(LateShares::of({200000, 6, 80000, kMultiprocessors, 0.5}, {20, 112})); // too many tiles to count
+}
+
+// Rows and as many keys, in tiles of 128.
+CardLaunch launch_of(int64_t heads, int64_t rows, int64_t multiprocessors = kMultiprocessors) {
+    return {heads, heads, rows, (rows + 127) / 128, 3, multiprocessors};
+}
+
+TEST(CardPlan, PreparesBesideWhereHeadsAreMany) {
+    const auto beside = [](auto... numbers) { return CardPlan::beside(launch_of(numbers...)).has_value(); };
+    EXPECT_TRUE(beside(512, 1024));
+    EXPECT_TRUE(beside(500, 2048));
+    EXPECT_FALSE(beside(100, 1024)); // too many would be prepared before
+    EXPECT_FALSE(beside(4, 16384));
+    EXPECT_TRUE(beside(3000, 129));
+    EXPECT_FALSE(beside(6000, 128)); // one tile each
+    EXPECT_FALSE(beside(512, 1024, 1));
+}
+
+// What the pre-pass of fixed records about a head's tiles, and when kernels may rely on it. The facts are combined as
+// the kernels do: by maxima, starting at 0.
+
+ExponentRange range_of(std::initializer_list<int> exponents) {
+    ExponentRange range{0, 0};
+    for (const int exponent : exponents) {
+        const ExponentRange of = ExponentRange::of(exponent);
+        range.above = std::max(range.above, of.above);
+        range.below = std::max(range.below, of.below);
+    }
+    return range;
+}
+
+TEST(ExponentRange, HoldsTheLargestAndTheSmallest) {
+    for (int a = ExponentRange::kLeast; a <= ExponentRange::kMost; ++a)
+        for (int b = a; b <= ExponentRange::kMost; ++b) {
+            const ExponentRange range = range_of({a, b, a});
+            ASSERT_EQ(range.smallest(), a);
+            ASSERT_EQ(range.largest(), b);
+            ASSERT_EQ(range.is_one(), a == b);
+        }
+}
+
+TEST(ExponentRange, OfNoTileIsNotOne) { EXPECT_FALSE((ExponentRange{0, 0}.is_one())); }
+
+TEST(ExponentRange, IsThatOfAllFloats) {
+    EXPECT_EQ(fixed16::Numbers::exponent_for(std::numeric_limits<float>::max()), ExponentRange::kLeast);
+    EXPECT_EQ(fixed::exponent_for(0.0f), ExponentRange::kMost);
+    EXPECT_EQ(fixed::exponent_for(std::numeric_limits<float>::denorm_min()), ExponentRange::kMost);
+    EXPECT_GT(fixed::exponent_for(std::numeric_limits<float>::max()), ExponentRange::kLeast);
+    EXPECT_LT(fixed16::Numbers::exponent_for(0.0f), ExponentRange::kMost);
+}
+
+TEST(IsSteady, WhereNothingChangesFromTileToTile) {
+    const auto facts = [](const ExponentRange& k, const ExponentRange& v) { return HeadFacts{k, v, 1.0f}; };
+    EXPECT_TRUE(is_steady(facts(range_of({21, 21}), range_of({20, 20, 20})), 22));
+    EXPECT_FALSE(is_steady(facts(range_of({21, 20}), range_of({20})), 22));
+    EXPECT_FALSE(is_steady(facts(range_of({21}), range_of({20, -40})), 22));
+    EXPECT_FALSE(is_steady(facts({0, 0}, {0, 0}), 22)); // unknown
+}
+
+// unit_of() cuts finer scores in the same way.
+TEST(IsSteady, WhereNoScoreIsTooFine) {
+    const HeadFacts facts{range_of({21}), range_of({20}), 1.0f};
+    for (int row = ExponentRange::kLeast; row <= ExponentRange::kMost; ++row)
+        EXPECT_EQ(is_steady(facts, row), fixed::unit_of(row, 21).cut == 0) << row;
 }
 
 } // namespace

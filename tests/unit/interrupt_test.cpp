@@ -61,12 +61,14 @@ void expect_end(int code, Work work, int signal = SIGTERM) {
         ExitedWithCode(code), "");
 }
 
-TEST_F(InterruptDeath, SignalRemovesTheGuardedFile) {
+TEST_F(InterruptDeath, SignalRemovesEveryGuardedFileAndNoOther) {
     for (const auto& [signal, code] : {std::pair(SIGTERM, 143), std::pair(SIGINT, 130), std::pair(SIGHUP, 129)}) {
-        make("other");
-        expect_end(
-            code, [&](InterruptGuard& interrupts) { make_guarded(interrupts, "guarded"); }, signal);
-        EXPECT_EQ(folder_.names(), std::vector<std::string>{"other"});
+        const auto work = [&](InterruptGuard& interrupts) {
+            for (const char* name : {"first", "second", "third"}) make_guarded(interrupts, name);
+            interrupts.release(folder_ / "second", [] { return true; });
+        };
+        expect_end(code, work, signal);
+        EXPECT_EQ(folder_.names(), std::vector<std::string>{"second"});
     }
 }
 
@@ -107,14 +109,6 @@ TEST_F(InterruptDeath, FileThatWasNotMadeIsSomebodyElses) {
     make("taken");
     expect_end(143, [&](InterruptGuard& interrupts) { interrupts.guard(folder_ / "taken", [] { return false; }); });
     EXPECT_TRUE(there("taken"));
-}
-
-TEST_F(InterruptDeath, EveryGuardedFileIsRemovedAndNoOther) {
-    expect_end(143, [&](InterruptGuard& interrupts) {
-        for (const char* name : {"first", "second", "third"}) make_guarded(interrupts, name);
-        interrupts.release(folder_ / "second", [] { return true; });
-    });
-    EXPECT_EQ(folder_.names(), std::vector<std::string>{"second"});
 }
 
 TEST_F(InterruptDeath, AfterItsEndSignalsActAsBefore) {
