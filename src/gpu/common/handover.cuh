@@ -19,6 +19,13 @@ __device__ __forceinline__ unsigned load_acquire(const unsigned* word) {
     return value;
 }
 
+// Orders nothing, and unlike load_acquire leaves the L1 cache as it is: for a loop that waits.
+__device__ __forceinline__ unsigned load_relaxed(const unsigned* word) {
+    unsigned value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+
 __device__ __forceinline__ void store_release(unsigned* word, unsigned value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }

@@ -1,5 +1,5 @@
-// A block of a striped unit (split_striped_fold.cuh). Warp w of block r of `blocks` computes segment w * blocks + r and
-// so on, each a round of all warps after the one before. The last two warps fold.
+// A block of a striped unit (split_striped_fold.cuh). Warp w of block r of `blocks`, with `warps` warps each, computes
+// segment w * blocks + r and every segment a multiple of warps * blocks after it. The last two warps fold.
 #pragma once
 
 #include "src/gpu/f32/forward/split_striped_fold.cuh"

@@ -26,12 +26,6 @@ constexpr int kArrived = 0, kChanged = 1, kFinished = 2;
 
 // ---- Words that other blocks read and write
 
-// Unlike load_acquire, it does not empty the L1 cache.
-__device__ __forceinline__ unsigned load_relaxed(const unsigned* word) {
-    unsigned value;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
-    return value;
-}
 __device__ __forceinline__ float load_words(const float* from) {
     float x;
     asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"(from) : "memory");
