@@ -47,7 +47,7 @@ enum Counter { kKeyJobs, kFarRows, kCounters };
 // The layout of scratch memory, in bytes.
 struct Scratch {
     static constexpr int64_t kAlignment = 256;
-    static constexpr int64_t kTurnsOfRows = 64; // queries that have two turns: one for each group of a block
+    static constexpr int64_t kTurnRows = 64; // the fewest queries of a tile, which has a turn
 
     int64_t counters = 0; // Counters, then the turns
     int64_t counter_count;
@@ -62,7 +62,7 @@ struct Scratch {
             return (offset + bytes + kAlignment - 1) / kAlignment * kAlignment;
         };
         const int64_t rows = units * padded_queries(queries);
-        counter_count = kCounters + 2 * rows / kTurnsOfRows;
+        counter_count = kCounters + rows / kTurnRows;
         levels = after(counters, counter_count * 4);
         origins = after(levels, rows * 4);
         products = after(origins, rows * 4);
@@ -150,7 +150,7 @@ struct KernelArgs {
     Operand dk;
     Operand dv;
     unsigned* counters;
-    unsigned* turns;     // [unit][tile][group]
+    unsigned* turns;     // [unit][tile]
     const float* levels; // [unit][padded]
     const float* origins;
     const float* products;

@@ -1,5 +1,5 @@
 // The shared memory of a block of wgmma's backward kernel, and its threads that do not multiply: one starts the copies
-// of tiles, and one for each group adds dQ to its sums in global memory.
+// of tiles, and one for each stage of dQ adds it to its sums in global memory.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,7 @@ struct Variant : Sizes_, Panels<Sizes_::kDim, Sizes_::kQueries, Sizes_::kKeys> {
     static constexpr int kFactBytes = Sizes::kQueries * 4;
     static constexpr int kPairPanel = Variant::kQueryPanel; // of dS: 64 keys, of one group
     static constexpr int kSumBytes = Sizes::kChunk * 4;     // of dQ, of one group
+    static constexpr int kAdders = kStages;
 };
 
 template <class T>
@@ -59,23 +60,20 @@ struct BlockMemory {
     uint64_t queries_released[T::kStages];
     uint64_t douts_filled[T::kStages];
     uint64_t douts_released[T::kStages];
-    uint64_t sums_filled[T::kStages][T::kGroups];
-    uint64_t sums_released[T::kStages][T::kGroups];
+    uint64_t sums_filled[T::kStages];
+    uint64_t sums_released[T::kStages];
     uint32_t job; // after the last job, a number without a job
     uint32_t far; // whether some rows have origins
 
     __device__ void init_barriers() {
-        init_stage(keys_filled, keys_released, T::kReaders + T::kGroups);
+        init_stage(keys_filled, keys_released, T::kReaders + T::kAdders);
         for (int i = 0; i < T::kStages; ++i) {
             init_stage(queries_filled[i], queries_released[i], T::kReaders);
             init_stage(douts_filled[i], douts_released[i], T::kReaders);
+            // The groups' warps fill them, one thread releases them.
+            init_barrier(address_of(&sums_filled[i]), T::kReaders / kWarpSize);
+            init_barrier(address_of(&sums_released[i]), 1);
         }
-        // A group's warps fill them, one thread releases them.
-        for (int i = 0; i < T::kStages; ++i)
-            for (int group = 0; group < T::kGroups; ++group) {
-                init_barrier(address_of(&sums_filled[i][group]), kGroupThreads / kWarpSize);
-                init_barrier(address_of(&sums_released[i][group]), 1);
-            }
     }
 };
 
@@ -103,9 +101,9 @@ struct Addresses {
     HW4_PLACE(queries_released, 8)
     HW4_PLACE(douts_filled, 8)
     HW4_PLACE(douts_released, 8)
-    HW4_PLACE(sums, T::kSumBytes) // stage * groups + group
-    HW4_PLACE(sums_filled, 8)     // stage * groups + group
-    HW4_PLACE(sums_released, 8)   // stage * groups + group
+    HW4_PLACE(sums, T::kGroups * T::kSumBytes)
+    HW4_PLACE(sums_filled, 8)
+    HW4_PLACE(sums_released, 8)
 #undef HW4_PLACE
 };
 
@@ -213,18 +211,20 @@ __device__ __forceinline__ void add_floats(float* to, SharedAddress from, int by
                  "r"(bytes)
                  : "memory");
 }
-__device__ __forceinline__ void finish_stores() {
-    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
-}
+__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void finish_reads() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ __forceinline__ void finish_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 // Orders the copy engine's accesses and the threads' accesses, for all memory.
 __device__ __forceinline__ void join_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// One thread for each group adds its dQ to the sums in global memory.
+// One thread for each stage adds both groups' dQ of its tiles to the sums in global memory. An addition takes about as
+// long as a tile, from waiting for the tile's turn to the next block's turn: with one thread for all tiles the groups
+// waited a fifth of their time for room.
 template <class T>
 class Adder {
 public:
-    __device__ Adder(BlockMemory<T>& memory, const KernelArgs& args, unsigned group)
-        : memory_(memory), at_{address_of(&memory)}, args_(args), group_(group) {}
+    __device__ Adder(BlockMemory<T>& memory, const KernelArgs& args, unsigned stage)
+        : memory_(memory), at_{address_of(&memory)}, args_(args), stage_(stage) {}
 
     __device__ void run() {
         for (unsigned phase = 0;; phase ^= 1) {
@@ -232,7 +232,13 @@ public:
             const uint32_t number = *const_cast<volatile uint32_t*>(&memory_.job);
             if (number >= args_.work.jobs) return;
             arrive(at_.keys_released());
-            add_job(Walk<T>(args_, number));
+            Walk<T> walk(args_, number);
+#pragma unroll 1
+            for (int left = walk.count(); left > 0; --left) {
+                if (turn_.stage == stage_) add(walk);
+                turn_ = turn_.plus<T::kStages>(1);
+                walk.next();
+            }
         }
     }
 
@@ -240,35 +246,31 @@ private:
     BlockMemory<T>& memory_;
     Addresses<T> at_;
     const KernelArgs& args_;
-    const unsigned group_;
+    const unsigned stage_;
     RingPosition turn_;
 
-    __device__ __forceinline__ void add_job(Walk<T> walk) {
-#pragma unroll 1
-        for (int left = walk.count(); left > 0; --left) {
-            const uint32_t tiles = static_cast<uint32_t>(args_.padded / T::kQueries);
-            const uint32_t chunk = (walk.unit(args_) * tiles + static_cast<uint32_t>(walk.tile)) * T::kGroups + group_;
-            float* const sums = args_.sums + int64_t{chunk} * T::kChunk;
-            const unsigned which = turn_.stage * T::kGroups + group_;
-            const auto place =
-                static_cast<unsigned>(place_in_tile<T::kQueries, T::kKeys>(args_.view, walk.tile, walk.job.block));
-            if (place > 0) {
-                while (load_acquire(args_.turns + chunk) != place) {
-                }
-                join_async();
+    __device__ __forceinline__ void add(const Walk<T>& walk) {
+        const uint32_t tiles = static_cast<uint32_t>(args_.padded / T::kQueries);
+        const uint32_t tile = walk.unit(args_) * tiles + static_cast<uint32_t>(walk.tile);
+        float* const sums = args_.sums + int64_t{tile} * T::kGroups * T::kChunk;
+        const auto place =
+            static_cast<unsigned>(place_in_tile<T::kQueries, T::kKeys>(args_.view, walk.tile, walk.job.block));
+        if (place > 0) {
+            while (load_acquire(args_.turns + tile) != place) {
             }
-            wait_for_phase(at_.sums_filled(which), static_cast<int>(turn_.phase));
-            if (place > 0)
-                add_floats(sums, at_.sums(which), T::kSumBytes);
-            else
-                store_bytes(sums, at_.sums(which), T::kSumBytes);
-            finish_stores();
             join_async();
-            store_release(args_.turns + chunk, place + 1);
-            arrive(at_.sums_released(which));
-            turn_ = turn_.plus<T::kStages>(1);
-            walk.next();
         }
+        wait_for_phase(at_.sums_filled(stage_), static_cast<int>(turn_.phase));
+        if (place > 0)
+            add_floats(sums, at_.sums(stage_), T::kGroups * T::kSumBytes);
+        else
+            store_bytes(sums, at_.sums(stage_), T::kGroups * T::kSumBytes);
+        commit_stores();
+        finish_reads();
+        arrive(at_.sums_released(stage_));
+        finish_stores();
+        join_async();
+        store_release(args_.turns + tile, place + 1);
     }
 };
 

@@ -4,7 +4,7 @@
 // Idea      Five products, each once: keys stay, P and dS are the left operands of dV and dK from registers, and a
 //           block's dQ is added to sums in memory.
 // Who       One block per multiprocessor, which takes job after job: two groups of 64 keys, a warp that starts copies
-//           of tiles, and one for each group that starts the additions of dQ.
+//           of tiles, and two that start the additions of dQ, of every other tile.
 // Memory    K and V; two stages of Q, dO and dQ; dS: 195 KiB at d = 64 with tiles of 128 queries, 210 KiB at 128 with
 //           64. 240 registers per thread. In global memory L, origin and D of each row and the sums of dQ.
 // Overlap   dP with P, dV with dS, at d = 128 scores of the next tile with the handover of dQ; copies and additions
@@ -31,8 +31,8 @@ namespace hw4::gpu::half_backward {
 //          shared memory; dQ = dS K, dK += dS Q, and with kAhead S of the next tile; dQ to shared memory, and from
 //          there asynchronously added to its sums.
 //
-// Blocks add to the sums of dQ in turns: a counter for each tile and group is the number of blocks that have added, and
-// a block waits for the blocks with later keys. Jobs start in that order, too (args.h), so no block waits for a job
+// Blocks add to the sums of dQ in turns: a counter for each tile is the number of blocks that have added, and a block
+// waits for the blocks with later keys. Jobs start in that order, too (args.h), so no block waits for a job
 // that has not started. The first block stores instead of adding.
 //
 // Barriers: `filled` of a stage ends its round when the copy engine has written all its bytes, `released` when every
@@ -73,7 +73,7 @@ public:
         // The lane's row of four matrices: 16 queries, and for 16 keys two pieces of a row, swizzled.
         pair_row_ = at_.pairs(static_cast<unsigned>(group)) + (lane / 16 * 8 + lane % 8) * T::kRowBytes +
                     ((2 * warp + lane / 8 % 2) ^ lane % 8) * 16;
-        sum_ = at_.sums(static_cast<unsigned>(group)) + threadIdx.x % kGroupThreads * 16;
+        sum_ = at_.sums() + static_cast<uint32_t>(group) * T::kSumBytes + threadIdx.x % kGroupThreads * 16;
     }
 
     __device__ void run() {
@@ -343,11 +343,8 @@ private:
         turn_ = turn_.template plus<T::kStages>(1);
     }
 
-    __device__ __forceinline__ unsigned sums_stage() const {
-        return turn_.stage * T::kGroups + static_cast<unsigned>(group_);
-    }
     __device__ __forceinline__ void wait_for_room() const {
-        wait_for_phase(at_.sums_released(sums_stage()), static_cast<int>(turn_.phase ^ 1));
+        wait_for_phase(at_.sums_released(turn_.stage), static_cast<int>(turn_.phase ^ 1));
     }
 
     // Hands dQ to the thread that adds it.
@@ -359,7 +356,7 @@ private:
         for (int i = 0; i < T::kGroupSums; i += 4)
             store4(to + i * 4 * kGroupThreads, dq_[i], dq_[i + 1], dq_[i + 2], dq_[i + 3]);
         publish_to_async();
-        arrive_by_warp(at_.sums_filled(sums_stage()));
+        arrive_by_warp(at_.sums_filled(turn_.stage));
     }
 
     __device__ __forceinline__ void store(const KeyJob& job, int row) const {
@@ -403,7 +400,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
         const unsigned thread = threadIdx.x - T::kGroups * kGroupThreads;
         if (thread == 0)
             Copier<T>(memory, q, k, v, dout, args).run();
-        else if (thread % kWarpSize == 0 && thread / kWarpSize <= T::kGroups)
+        else if (thread % kWarpSize == 0 && thread / kWarpSize <= T::kAdders)
             Adder<T>(memory, args, thread / kWarpSize - 1).run();
     } else {
         Group<Number, T>(memory, args, group).run();
