@@ -31,7 +31,7 @@ constexpr int kGroupKeys = 64;
 template <class Sizes_>
 struct Variant : Sizes_, Panels<Sizes_::kDim, Sizes_::kQueries, Sizes_::kKeys> {
     using Sizes = Sizes_;
-    static constexpr bool kAhead = Sizes::kDim > 64; // scores of the next tile before dQ and dK of this one
+    static constexpr bool kAhead = Sizes::kDim > 64; // S and dP of the next tile during the handover of dQ
     static constexpr int kStages = 2;                // of queries, of dO and of dQ
     static constexpr int kThreads = (Sizes::kGroups + 1) * kGroupThreads;
     static constexpr int kReaders = Sizes::kGroups * kGroupThreads; // threads that release stages
@@ -40,7 +40,7 @@ struct Variant : Sizes_, Panels<Sizes_::kDim, Sizes_::kQueries, Sizes_::kKeys> {
     static constexpr int kFactBytes = Sizes::kQueries * 4;
     static constexpr int kPairPanel = Variant::kQueryPanel; // of dS: 64 keys, of one group
     static constexpr int kSumBytes = Sizes::kChunk * 4;     // of dQ, of one group
-    static constexpr int kAdders = kStages;
+    static constexpr int kAdders = kStages;                 // threads
 };
 
 template <class T>
@@ -101,7 +101,7 @@ struct Addresses {
     HW4_PLACE(queries_released, 8)
     HW4_PLACE(douts_filled, 8)
     HW4_PLACE(douts_released, 8)
-    HW4_PLACE(sums, T::kGroups * T::kSumBytes)
+    HW4_PLACE(sums, T::kGroups* T::kSumBytes)
     HW4_PLACE(sums_filled, 8)
     HW4_PLACE(sums_released, 8)
 #undef HW4_PLACE
@@ -217,9 +217,9 @@ __device__ __forceinline__ void finish_stores() { asm volatile("cp.async.bulk.wa
 // Orders the copy engine's accesses and the threads' accesses, for all memory.
 __device__ __forceinline__ void join_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// One thread for each stage adds both groups' dQ of its tiles to the sums in global memory. An addition takes about as
-// long as a tile, from waiting for the tile's turn to the next block's turn: with one thread for all tiles the groups
-// waited a fifth of their time for room.
+// One thread for each stage adds both groups' dQ to the sums in global memory. From waiting for the tile's turn to
+// giving the next block its turn, an addition takes about as long as a tile: with one thread for all tiles, the groups
+// would wait for room a fifth of their time.
 template <class T>
 class Adder {
 public:

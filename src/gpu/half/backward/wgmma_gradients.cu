@@ -7,11 +7,14 @@
 //           of tiles, and two that start the additions of dQ, of every other tile.
 // Memory    K and V; two stages of Q, dO and dQ; dS: 195 KiB at d = 64 with tiles of 128 queries, 210 KiB at 128 with
 //           64. 240 registers per thread. In global memory L, origin and D of each row and the sums of dQ.
-// Overlap   dP with P, dV with dS, at d = 128 scores of the next tile with the handover of dQ; copies and additions
-//           with everything.
+// Overlap   dP with P, dV with dS, at d = 128 dK with the exchange of dS, and S and dP of the next tile with the
+// handover
+//           of dQ; copies and additions with everything.
 // Masks     Tiles in which no query sees a key are skipped, and only tiles in which some do not are masked.
 // Order     args.h. Blocks of keys add to dQ from the last to the first, and start in that order.
+// Limits    At d = 128 power, and shared memory: S, dP and dQ read both operands from there at its full rate.
 // Slower    dQ in a kernel of its own, which computes S and dP again and needs no order: 0.87 to 0.91 times the speed.
+//           At d = 64 the order of products of d = 128: 0.98.
 #include <cstddef>
 
 #include "src/gpu/device/check.h"
@@ -28,8 +31,8 @@ namespace hw4::gpu::half_backward {
 // which brings both groups' keys together.
 //
 // A tile:  S = K Q^T and dP = V dO^T; P from S while dP is multiplied; dV += P dO; dS from P and dP; both groups' dS in
-//          shared memory; dQ = dS K, dK += dS Q, and with kAhead S of the next tile; dQ to shared memory, and from
-//          there asynchronously added to its sums.
+//          shared memory; dQ = dS K, dK += dS Q, and with kAhead S and dP of the next tile; dQ to shared memory, and
+//          from there asynchronously added to its sums.
 //
 // Blocks add to the sums of dQ in turns: a counter for each tile is the number of blocks that have added, and a block
 // waits for the blocks with later keys. Jobs start in that order, too (args.h), so no block waits for a job
@@ -118,7 +121,7 @@ private:
     // The first query that sees each of the lane's two keys, counted from its first query of tile 0.
     struct Mask {
         int from[2];
-        int last_key; // of the group
+        int last_key; // of the group, or, where some rows have origins, one that no query sees
     };
 
     __device__ __forceinline__ void work(uint32_t number) {
@@ -137,27 +140,27 @@ private:
         Walk<T> walk(args_, number);
         const int first = walk.job.block * T::kKeys + group_ * kGroupKeys;
         const int row = first_row(walk.job);
-        Mask mask{{0, 0}, first + kGroupKeys - 1};
+        constexpr int kFar = 1 << 30;
+        Mask mask{{0, 0}, memory_.far != 0 ? kFar : first + kGroupKeys - 1};
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int key = row + 8 * i;
-            constexpr int kFar = 1 << 30;
             mask.from[i] = key >= args_.view.keys ? kFar : args_.view.causal ? key + 1 - args_.view.of_first : -kFar;
             mask.from[i] -= static_cast<int>(2 * (threadIdx.x % 4));
         }
 #pragma unroll
         for (int i = 0; i < T::kDim / 2; ++i) dv_[i] = dk_[i] = 0;
         int left = walk.count();
+        if (left == 0) return;
         if constexpr (T::kAhead) {
-            if (left == 0) return;
             begin_scores(turn_);
-            wait_for_products<0>();
-            pin(s_);
+            begin_value_products(turn_);
+            end_scores(turn_, walk.tile, mask);
             for (; left > 1; --left) {
-                tile_ahead<true>(walk.tile, mask);
                 walk.next();
+                tile_ahead<true>(walk.tile, mask);
             }
-            tile_ahead<false>(walk.tile, mask);
+            tile_ahead<false>(0, mask);
         } else {
             for (; left > 0; --left) {
                 tile(walk.tile, mask);
@@ -168,7 +171,7 @@ private:
 
     __device__ __forceinline__ void tile(int tile, const Mask& mask) {
         begin_scores(turn_);
-        begin_value_products();
+        begin_value_products(turn_);
         wait_for_products<1>();
         pin(s_);
         form_weights(turn_, tile, mask);
@@ -183,33 +186,45 @@ private:
         wait_for_products<1>();
         end_values();
         wait_for_room();
-        hand_over_queries();
+        store_queries();
+        publish_queries();
         wait_for_products<0>();
         end_keys();
+        turn_ = turn_.template plus<T::kStages>(1);
     }
 
-    // A tile with finished scores; with kMore, the scores of the next tile are multiplied while dQ is handed over.
+    // Ends the products of a tile's scores, forms the weights, and ends the products of its values.
+    __device__ __forceinline__ void end_scores(RingPosition turn, int tile, const Mask& mask) {
+        wait_for_products<1>();
+        pin(s_);
+        form_weights(turn, tile, mask);
+        wait_for_products<0>();
+        pin(dp_);
+    }
+
+    // A tile with its weights and finished value products; with kMore, those of the next tile follow. dK needs no dS of
+    // the other group, and the products of the next tile's values begin before the fence: so the tensor cores have work
+    // while the group waits.
     template <bool kMore>
-    __device__ __forceinline__ void tile_ahead(int tile, const Mask& mask) {
-        begin_value_products();
-        form_weights(turn_, tile, mask);
+    __device__ __forceinline__ void tile_ahead(int next_tile, const Mask& mask) {
+        const RingPosition next = turn_.template plus<T::kStages>(1);
         pack(p_, s_);
         begin_values();
-        wait_for_products<1>();
-        pin(dp_);
         form_pairs();
+        begin_keys();
         share_pairs();
         begin_queries();
-        begin_keys();
         wait_for_products<1>();
         end_values();
-        pin(dq_);
-        if constexpr (kMore) begin_scores(turn_.template plus<T::kStages>(1));
-        wait_for_room();
-        hand_over_queries();
-        wait_for_products<0>();
-        if constexpr (kMore) pin(s_);
         end_keys();
+        if constexpr (kMore) begin_scores(next);
+        wait_for_products<kMore ? 1 : 0>();
+        wait_for_room();
+        store_queries();
+        if constexpr (kMore) begin_value_products(next);
+        publish_queries();
+        if constexpr (kMore) end_scores(next, next_tile, mask);
+        turn_ = next;
     }
 
     // The group's 64 of the rows that begin at `offset`.
@@ -225,10 +240,10 @@ private:
     }
 
     // dP = V dO^T.
-    __device__ __forceinline__ void begin_value_products() {
-        wait_for_phase(at_.douts_filled(turn_.stage), static_cast<int>(turn_.phase));
+    __device__ __forceinline__ void begin_value_products(RingPosition turn) {
+        wait_for_phase(at_.douts_filled(turn.stage), static_cast<int>(turn.phase));
         multiply_rows(dp_, own_rows(offsetof(Memory, values)),
-                      rows_.plus(offsetof(Memory, douts) + turn_.stage * T::kQueryBytes));
+                      rows_.plus(offsetof(Memory, douts) + turn.stage * T::kQueryBytes));
     }
 
     __device__ __forceinline__ void multiply_rows(float (&sums)[kPairs], RowDescriptor a, RowDescriptor b) {
@@ -243,8 +258,10 @@ private:
 
     // Turns scores into P; 0 if a query does not see the key.
     __device__ __forceinline__ void form_weights(RingPosition turn, int tile, const Mask& mask) {
+        const int query = tile * T::kQueries;
+        const bool ordinary = mask.last_key < args_.view.of(query);
         const SharedAddress levels = at_.levels(turn.stage) + facts_;
-        if (*const_cast<const volatile uint32_t*>(&memory_.far) != 0) take_origins(at_.origins(turn.stage) + facts_);
+        if (!ordinary && memory_.far != 0) take_origins(at_.origins(turn.stage) + facts_);
 #pragma unroll
         for (int i = 0; i < kPairs; i += 4) {
             const float2 level = load_pair(levels + i * 8);
@@ -253,8 +270,7 @@ private:
             s_[i + 2] = half_forward::power_of_2(__fmaf_rn(s_[i + 2], args_.log2_scale, -level.x));
             s_[i + 3] = half_forward::power_of_2(__fmaf_rn(s_[i + 3], args_.log2_scale, -level.y));
         }
-        const int query = tile * T::kQueries;
-        if (mask.last_key < args_.view.of(query)) return;
+        if (ordinary) return;
 #pragma unroll
         for (int i = 0; i < kPairs; ++i)
             if (i / 4 * 8 + i % 2 < mask.from[i % 4 / 2] - query) s_[i] = 0;
@@ -340,21 +356,22 @@ private:
         pin(dk_);
         pin_words(ds_);
         arrive(at_.queries_released(turn_.stage));
-        turn_ = turn_.template plus<T::kStages>(1);
     }
 
     __device__ __forceinline__ void wait_for_room() const {
         wait_for_phase(at_.sums_released(turn_.stage), static_cast<int>(turn_.phase ^ 1));
     }
 
-    // Hands dQ to the thread that adds it.
-    __device__ __forceinline__ void hand_over_queries() {
+    // Hand dQ to the thread that adds it.
+    __device__ __forceinline__ void store_queries() {
         pin(dq_);
         pass_for_other_group(kPairsRead + group_);
         const SharedAddress to = sum_ + turn_.stage * T::kGroups * T::kSumBytes;
 #pragma unroll
         for (int i = 0; i < T::kGroupSums; i += 4)
             store4(to + i * 4 * kGroupThreads, dq_[i], dq_[i + 1], dq_[i + 2], dq_[i + 3]);
+    }
+    __device__ __forceinline__ void publish_queries() const {
         publish_to_async();
         arrive_by_warp(at_.sums_filled(turn_.stage));
     }
