@@ -37,8 +37,8 @@ struct Variant : Panels<kDim_, kGroups_ * kGroupRows, kTileKeys> {
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
     static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize; // warps that release stages
     // Registers of a thread, after the copying threads gave theirs back: 64 K in all.
-    static constexpr int kCopierRegisters = kGroups == 3 ? 32 : 24;
-    static constexpr int kGroupRegisters = kGroups == 3 ? 160 : 240;
+    static constexpr int kCopierRegisters = kGroups == 3 ? 32 : kGroups == 2 ? 24 : 56;
+    static constexpr int kGroupRegisters = kGroups == 3 ? 160 : kGroups == 2 ? 240 : 256;
     // The next job's queries are copied while this one's are used, if there is space.
     static constexpr int kQueryStages = 2 * (Variant::kQueryBytes + kStages * Variant::kKeyBytes) < kBlockBytes ? 2 : 1;
 };
@@ -106,15 +106,16 @@ private:
     }
 };
 
-// The jobs of a block, one after the other: first its own number, then with a stride or, if there is a counter, the
-// next that no block has taken.
+// The jobs of a block, one after the other. With a counter, the next that no block has taken. Without one, the numbers
+// go forth and back over the blocks: under a mask the block with the longest job of a round has the shortest of the
+// next.
 struct JobNumbers {
     uint32_t jobs;
     unsigned* counter;
     uint32_t now = blockIdx.x;
 
     __device__ uint32_t next() const {
-        if (counter == nullptr) return now + gridDim.x;
+        if (counter == nullptr) return 2 * (now / gridDim.x + 1) * gridDim.x - 1 - now;
         return gridDim.x + atomicAdd(counter, 1u);
     }
 };
@@ -129,11 +130,7 @@ public:
 
     __device__ void run() {
         JobNumbers numbers{args_.work.jobs, args_.counter};
-        while (numbers.now < numbers.jobs) {
-            const uint32_t next = numbers.next(); // requested early: the answer takes time
-            copy_job(numbers.now);
-            numbers.now = next;
-        }
+        while (numbers.now < numbers.jobs) numbers.now = copy_job(numbers);
         wait_for_phase(at_.queries_released(q_turn_.stage), static_cast<int>(q_turn_.phase ^ 1));
         memory_.job[q_turn_.stage] = numbers.jobs;
         arrive(at_.queries_filled(q_turn_.stage));
@@ -150,19 +147,29 @@ private:
     RingPosition k_turn_;
     RingPosition v_turn_;
 
-    __device__ void copy_job(uint32_t number) {
-        const Job job = args_.work.job(number);
+    // Returns the number of the next job. It is asked for late, so that a block with a long job does not take two, but
+    // before the last tile, since the answer takes time.
+    __device__ uint32_t copy_job(const JobNumbers& numbers) {
+        const Job job = args_.work.job(numbers.now);
         const int tiles = args_.view.template tiles<T::kKeys>(job.first, job.first + T::kRows);
         const int head = static_cast<int>(job.head);
         const int kv_head = static_cast<int>(job.head / args_.group);
         const int batch = static_cast<int>(job.batch);
-        copy_queries(number, tiles > 0, job.first, head, batch);
-        for (int tile = tiles - 1; tile >= 0; --tile) {
-            copy_tile(k_, k_turn_, at_.keys(k_turn_.stage), at_.keys_filled(k_turn_.stage),
-                      at_.keys_released(k_turn_.stage), tile, kv_head, batch);
-            if (tile < tiles - 1) copy_values(tile + 1, kv_head, batch);
+        copy_queries(numbers.now, tiles > 0, job.first, head, batch);
+        for (int tile = tiles - 1; tile > 0; --tile) copy_keys(tile, tiles, kv_head, batch);
+        const uint32_t next = numbers.next();
+        if (tiles > 0) {
+            copy_keys(0, tiles, kv_head, batch);
+            copy_values(0, kv_head, batch);
         }
-        if (tiles > 0) copy_values(0, kv_head, batch);
+        return next;
+    }
+
+    // The keys of a tile, and the values of the tile before it.
+    __device__ __forceinline__ void copy_keys(int tile, int tiles, int head, int batch) {
+        copy_tile(k_, k_turn_, at_.keys(k_turn_.stage), at_.keys_filled(k_turn_.stage),
+                  at_.keys_released(k_turn_.stage), tile, head, batch);
+        if (tile < tiles - 1) copy_values(tile + 1, head, batch);
     }
 
     // A barrier that was not used yet counts as one that has just ended its round.
@@ -418,7 +425,8 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 template <class Number, class T>
 void launch_half_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
     KernelArgs kernel_args(args, T::kRows, kGroupRows);
-    if (kernel_args.work.jobs <= most_blocks) kernel_args.counter = nullptr; // each block has one job
+    constexpr int64_t kFewRounds = 4; // a counter, which has to be cleared, gains nothing there
+    if (kernel_args.work.jobs <= kFewRounds * most_blocks) kernel_args.counter = nullptr;
     if (kernel_args.counter != nullptr) HW4_CUDA(cudaMemsetAsync(args.counter, 0, sizeof(*args.counter), stream));
     launch_blocks<T, BlockMemory<T>>("launch of half_kernel", half_kernel<Number, T>, kernel_args.work.jobs,
                                      most_blocks, stream, query_map(args, args.q, T::kRows),
