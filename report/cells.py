@@ -99,8 +99,6 @@ STEPS = {
     "cpu": Step("every contract on the CPU", "cpu", {"case": "t20", "runs": 7}, gpu=False),
     "ablation": Step("the fastest kernels with one part removed from each (report/variants.py)", "ablation",
                      {"runs": 20}, about=80),
-    "warp_timeline": Step("the phases of each group of warps of wgmma_bf16 (report/variants.py)", "warp_timeline",
-                          {"shape": HALF_LADDER[0]}, about=15),
     "profile_ladder": profile("the counters of every kernel on t28", "--case", "t28", "--kernel", "all"),
     "profile_cases": profile("the counters of three kernels on cases of growing N", "--case", "t02", "t04", "t06",
                              "t08", "t10", "t18", "t20", "t26", "t28", "--kernel", "padded_tiles", "register_rows",

@@ -513,4 +513,4 @@ def training(bench, device, runs):
 RUNNERS = {function.__name__: function for function in (
     ladder, profile, accuracy, distributions, files, sequential, sweep, memory, cpu, beside, accumulate, collectives,
     training, training_beside)}
-RUNNERS |= {"ablation": variants.ablation, "warp_timeline": variants.warp_timeline}
+RUNNERS["ablation"] = variants.ablation

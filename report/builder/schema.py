@@ -111,8 +111,6 @@ DOCUMENTS = {
                                                         "flop": positive, "seconds": SAMPLES})},
     "ablation.json": {**COMMON, "cells": some({"kernel": text, "without": text, "shape": text, "flop": positive,
                                                "seconds": SAMPLES})},
-    "warp_timeline.json": {**COMMON, "kernel": text, "shape": text, "phases": some(text),
-                           "group": some(whole), "phase": some(whole), "clock": some(whole)},
     "profile_ladder.json": PROFILE,
     "profile_cases.json": PROFILE,
     "profile_fixed.json": PROFILE,
