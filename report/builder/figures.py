@@ -19,7 +19,7 @@ REPORT = Path(__file__).resolve().parent.parent
 MODULES = {
     "drawings": ("blocking", "tile_life", "data_flow", "prefixes", "digits"),
     "ladders": ("ladder", "fixed_ladder", "half_ladder"),
-    "profile": ("bank_conflicts", "stalls", "metrics_over_cases", "roofline"),
+    "profile": ("bank_conflicts", "stalls", "roofline"),
     "pipeline": ("pipeline",),
     "curves": ("speedup_over_seq", "error_over_length", "lab5_length", "speed_against_error"),
 }

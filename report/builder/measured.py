@@ -132,25 +132,6 @@ class Measured:
             return BYTE_OPERATIONS / BYTE_PRODUCTS[contract] * 1e-12
         return (HALF_OPERATIONS if contract in ("bf16", "fp16") else self.device["peak_flop_per_second"]) * 1e-12
 
-    @property
-    def profiled_cases(self) -> list[tuple[str, int, int]]:
-        """(name, batches, tokens), in the course's order: N grows among the small cases, then among the larger ones."""
-        return sorted({(launch["case"], launch["batches"], launch["tokens"])
-                       for launch in self["profile_cases"]["launches"]})
-
-    @property
-    def profiled_kernels(self) -> dict[str, set[str]]:
-        """The kernels of each curve: two rungs, and those that hw4 chooses."""
-        seen = {launch["kernel"] for launch in self["profile_cases"]["launches"]}
-        first, second, *chosen = [rung.kernel for rung in self.ladder("f32") if rung.kernel in seen]
-        return {first: {first}, second: {second}, "the chosen kernel": {*chosen}}
-
-    def metric_of_cases(self, kernels, key) -> list[float | None]:
-        """The metric for each of profiled_cases."""
-        values = {launch["case"]: launch["metrics"].get(key) for launch in self["profile_cases"]["launches"]
-                  if launch["kernel"] in kernels}
-        return [values.get(name) for name, *_ in self.profiled_cases]
-
     # ---- From file to file, sequential
 
     @property
