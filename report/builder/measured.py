@@ -51,13 +51,10 @@ def shape_name(shape):
 
 
 def read_document(folder, name):
-    """None where an optional file is missing."""
     path = folder / name
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        if name in schema.OPTIONAL:
-            return None
         raise Failed(f"{shown(path)}: missing; make measure writes it") from error
     except OSError as error:
         raise Failed(f"{shown(path)}: {error.strerror}") from error
@@ -71,14 +68,10 @@ class Measured:
     """Raises Failed where a file is missing or invalid."""
 
     def __init__(self, folder):
-        read = {name: read_document(folder, name) for name in schema.DOCUMENTS}
-        self.documents = {name: document for name, document in read.items() if document is not None}
+        self.documents = {name: read_document(folder, name) for name in schema.DOCUMENTS}
 
     def __getitem__(self, name):
         return self.documents[f"{name}.json"]
-
-    def has(self, name):
-        return f"{name}.json" in self.documents
 
     def trace(self, streams: int) -> Trace:
         """The trace of t22."""

@@ -156,8 +156,6 @@ DOCUMENTS = {
     "published.json": {"source": text, "where": text, "gpu": text, "type": text, "shapes": text,
                        "rates": some({"tokens": whole, "dim": whole, "causal": flag, "tflops": positive})},
 }
-# Files that may be missing; the report then omits their parts.
-OPTIONAL = ("training_beside.json",)
 
 
 def check(value, schema, file, place=""):
