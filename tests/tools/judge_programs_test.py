@@ -79,21 +79,6 @@ class FilesFromElsewhere(Workplace):
         write(os.path.join(self.cases, "a2.in"), struct.pack("<3i", 1, 0, 2) + bytes(120))
         self.assertIn("a2.in: the header has a size below 1\n", self.judge("a2").stdout)
 
-    def test_files_that_are_no_case(self):
-        for data, message in ((b"", "mine.in: is empty, need a header of 12 bytes\n"),
-                              (b"\0\1\2", "mine.in: header truncated: got 3 of 12 bytes"),
-                              (struct.pack("<3i", 0, 1, 1), "mine.in: the header has a size below 1"),
-                              (struct.pack("<4i", -2, 0, 0, 0), "mine.in: header truncated: got 16 of 64 bytes"),
-                              (struct.pack("<16i", -2, 9, *[1] * 14), "mine.in: a header of version 2 with fields")):
-            with self.subTest(message):
-                write(os.path.join(self.cases, "mine.in"), data)
-                done = self.judge("mine")
-                self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertIn(message, done.stderr)
-                everything = self.judge()
-                self.assertEqual((everything.returncode, verdicts(everything.stdout)), (0, [["AC", "a1"]]))
-                self.assertRegex(everything.stderr, rf"\Ajudge: note: .*{message.strip()}.*; left out\n\Z")
-
     def test_an_input_that_is_cut_is_nobodys_fault(self):
         for name, said in (("mine", "mine.in has 512 bytes, (2, 7, 3) needs 516 or 568\n"),
                            ("a1", "a1.in has 296 bytes, (2, 3, 4) needs 300 or 352\n")):
