@@ -17,7 +17,7 @@ REPORT = Path(__file__).resolve().parent.parent
 
 # Functions of the modules in report/charts.
 MODULES = {
-    "drawings": ("blocking", "tile_life", "data_flow", "prefixes", "digits"),
+    "drawings": ("blocking", "tile_life", "data_flow", "digits"),
     "ladders": ("ladder", "fixed_ladder", "half_ladder"),
     "profile": ("bank_conflicts", "stalls", "roofline"),
     "pipeline": ("pipeline",),
