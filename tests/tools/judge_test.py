@@ -445,6 +445,14 @@ class Running(Workplace):
         self.expect("WA", "--runs", "4", hw4=third_is_wrong)
         self.assertEqual(len(self.marks()), 3)
 
+    def test_without_the_gpu_that_is_asked_for(self):
+        """In one process and in one each, it ends with the first case."""
+        for more in ((), ("--separate",)):
+            done = self.run_judge("--device", "gpu", *more, ours=True,
+                                  hw4="mark('ran'); sys.stderr.write('hw4: no usable GPU: none\\n'); sys.exit(69)")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", "judge: hw4: no usable GPU: none\n"))
+        self.assertEqual(self.marks(), ["ran"] * 2)
+
     def test_fail_fast(self):
         done = self.run_judge("--fail-fast", hw4="mark(NAME); put(GOOD if NAME != 'a2' else GOOD[::-1])")
         self.assertEqual(re.findall(r"^(\w+) +(\w\d) ", done.stdout, re.MULTILINE),
