@@ -3,7 +3,7 @@
 // Idea      dV_j = sum_i P dO_i and dK_j = sum_i dS q_i read pairs in storage order, query after query, and dQ_i =
 //           sum_j dS k_j reads along their rows, four keys at a time. There is no other work: these are the simplest
 //           and fastest loops of backward.
-// Who       A block has 128 rows of the result and 64 columns (32 if d is at most that), a thread 8 x 8 of them (or
+// Work      A block has 128 rows of the result and 64 columns (32 if d is at most that), a thread 8 x 8 of them (or
 //           8 x 4). Two stages of shared memory: a segment of 64 summed rows is multiplied while the next is copied.
 // Order     A stage is a segment, one chain in registers from +0, then added to the group's sums, also in registers. A
 //           group's sums go to memory: added to the totals, in the result's place, or, to have more blocks, stored

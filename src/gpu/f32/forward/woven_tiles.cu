@@ -5,7 +5,7 @@
 //           are issued before the fma of the previous step, into a second set of registers. And, where measurements
 //           show a gain: rounds of 16 steps instead of 8, and the first step of a score peeled (it multiplies instead
 //           of adding to cleared registers).
-// Who, Memory, Order   As in register_tiles.
+// Work, Memory, Order  As in register_tiles.
 // Limits    Found by rewriting the registers of a compiled loop and timing it: an fma reads at most two operands a
 //           clock that are not in the reuse cache, one from each parity of register numbers; the compiler arranges for
 //           that. But a 16-byte shared load costs 2.8 issue slots, not one: its results seem to compete with those of
