@@ -261,7 +261,7 @@ hot_first = $(filter $(call objects,$(HOT)),$(1)) $(filter-out $(call objects,$(
 , := ,
 to_linker = $(addprefix $(if $(filter yes,$(CUDA)),-Xlinker ,-Wl$(,)),$(1))
 ifeq ($(CUDA),yes)
-# Those that take longest come first, so that none of them ends last.
+# The files that take longest come first, so that none of them ends last.
 LONGEST := $(patsubst %,src/%.cu,gpu/f32/forward/drawn_tiles gpu/f32/forward/drawn_masked_tiles \
     gpu/fixed/forward/wgmma_masked gpu/fixed/forward/mma_groups gpu/fixed16/wgmma gpu/f32/forward/drawn_window_tiles \
     gpu/half/forward/split_half gpu/fixed/forward/wgmma_shares gpu/fixed16/forward/mma_pairs gpu/f32/pairs gpu/f32/tiles \
@@ -322,7 +322,7 @@ $(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI) $(BUILD)/setting/hw4_mpi
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $(call hot_first,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
 
-# Beside the tested programs, where these are not in the usual folder.
+# The library is beside the tested programs where these are not in the usual folder.
 LIBRARY_DIR := $(if $(filter-out .,$(BIN)),$(BIN),$(BUILD))
 IN_LIBRARY := $(call objects,$(LIBRARY_HOST) $(if $(filter yes,$(CUDA)),$(LIBRARY_CUDA),src/library/no_device.cpp))
 LIBRARY_OBJECTS := $(filter $(IN_LIBRARY),$(GPU_OBJECTS)) $(IN_LIBRARY)
@@ -511,7 +511,7 @@ tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES) $(call object
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
 
-# Without the GPU engine, in every build.
+# The unit tests have no GPU engine in any build.
 $(BUILD)/unit_tests: $(TEST_OBJECTS) $(call objects,$(NO_GPU) $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
@@ -532,7 +532,7 @@ $(BUILD)/gpu_tests: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,$(GPU_TESTS) \
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
-# Also with the contract's flags, so that the kernel rounds as the contract does.
+# It has the contract's flags too, so that the kernel rounds as the contract does.
 ## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file; FILE=mine.cu for build/mine.so
 FILE := profile/my_kernel.cu
 MY_KERNEL := $(BUILD)/$(basename $(notdir $(FILE))).so
@@ -651,7 +651,7 @@ sanitize: | need-test
 	ASAN_OPTIONS=detect_leaks=$(LEAKS) $(SLOW_TESTS) --bin build/sanitize/bin --build build/sanitize --no-cuda \
 	    --quick $(TEST_ARGS)
 
-# The tests of processor-specific code, without those that take seconds: an emulator is ten times as slow. qemu has
+# The tests of processor-specific code, except tests that take seconds: an emulator is ten times as slow. qemu has
 # neither AVX-512 nor AMX.
 PROCESSOR_x86 := x86_64
 PROCESSOR_arm := aarch64

@@ -109,7 +109,7 @@ METRICS = (
     Metric("block_threads", "threads a block", "", ("launch__block_size",), _same),
     Metric("grid_blocks", "blocks", "", ("launch__grid_size",), _same),
     Metric("waves", "waves", "", ("launch__waves_per_multiprocessor",), _same,
-           "blocks over those that fit on the GPU at once"),
+           "blocks over the number that fits on the GPU at once"),
     # A load brings at least one byte of each sector, so ncu's 0 means a kernel without such loads.
     Metric("bytes_per_sector_load_pct", "bytes used of a loaded sector", "%",
            ("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",), lambda pct: pct or None,

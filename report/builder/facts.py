@@ -76,7 +76,7 @@ BYTES_PER_CYCLE = 4096  # multiply-adds per multiprocessor's tensor cores
 
 
 def waiting(launch):
-    """Warps by reason, without those that were ready while another was issued: they do not wait."""
+    """Warps by reason, except warps that were ready while another was issued: they do not wait."""
     return {reason: warps for reason, warps in launch["stalls"].items()
             if warps is not None and reason not in ("selected", "not_selected")}
 

@@ -152,7 +152,7 @@ DOCUMENTS = {
     "training_beside.json": {**CLEAN, "rows": some({
         "model": text, "program": text, "precision": text, "ratio": positive, "milliseconds": each(SAMPLES),
         "hw4_milliseconds": some(each(SAMPLES))})},
-    # Not measured here: others' published numbers.
+    # Numbers that others have published.
     "published.json": {"source": text, "where": text, "gpu": text, "type": text, "shapes": text,
                        "rates": some({"tokens": whole, "dim": whole, "causal": flag, "tflops": positive})},
 }

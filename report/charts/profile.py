@@ -85,7 +85,7 @@ def parts(launch):
 
 def stalls(data):
     """What warps wait for, every kernel on t28."""
-    # In the order of REASONS, then of all others; in grey their order distinguishes them.
+    # The order is that of REASONS, then all others; in grey it distinguishes them.
     colours = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.RED, style.YELLOW, style.PALE)
     rungs = list(data.launches("f32"))
     rows = [parts(launch) for launch in data.launches("f32").values()]

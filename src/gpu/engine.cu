@@ -314,7 +314,7 @@ public:
         ++chunk.computed;
     }
 
-    // In the writer's own stream: the slot's may have more to compute by now.
+    // The copy is in the writer's own stream: the slot's stream may have more to compute by now.
     const void* fetch(const RowsOut& rows) override {
         use_card();
         cudaStream_t out = out_streams_[static_cast<size_t>(rows.writer)].get();

@@ -136,7 +136,7 @@ HW4_INLINE LogitUnit logit_unit(float largest) {
     return {M, kRoundToInt - M, (M + kDeepest) * 0x1.62e43p-1f}; // ln2
 }
 
-// With l, the sum of the row's weights.
+// l is the sum of the row's weights.
 HW4_INLINE double cross_entropy_loss(const LogitUnit& unit, float l, float target_logit) {
     if (!within(unit.M, -kIntegerReach, kIntegerReach)) return HUGE_VAL;
     return 0x1.62e42fefa39efp-1 * (unit.M + log2_of(l)) - target_logit;

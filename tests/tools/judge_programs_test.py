@@ -75,7 +75,7 @@ class FilesFromElsewhere(Workplace):
         self.add("a2", (2, 4, 3))
         done = self.judge("a2", "mine")
         self.assertRegex(done.stdout, r"\AAC +a2 +\(2, 4, 3\) .* limit 5 s  bytes: equal: 24 values")
-        self.assertEqual(done.stderr, "judge: note: the table has other shapes for a2; those of the files count\n")
+        self.assertEqual(done.stderr, "judge: note: the table has other shapes for a2; the files' shapes count\n")
         write(os.path.join(self.cases, "a2.in"), struct.pack("<3i", 1, 0, 2) + bytes(120))
         self.assertIn("a2.in: the header has a size below 1\n", self.judge("a2").stdout)
 

@@ -311,7 +311,7 @@ protected:
         EXPECT_EQ(cases.open, 0);
     }
 
-    // Also checks the output of the cases that did not fail.
+    // Checks the output of the cases that did not fail, too.
     std::map<size_t, Failure> failures_in(const ListedCases& cases) const {
         std::map<size_t, Failure> failures;
         EXPECT_EQ(cases.ends.size(), names_.size());

@@ -37,7 +37,7 @@ struct LaneColumns {
     __device__ __forceinline__ float& at(int chunk) const { return first[chunk * kTile]; }
 };
 
-// None for a row that does not exist.
+// No columns for a row that does not exist.
 __device__ __forceinline__ LaneColumns lane_columns(const ForwardArgs& args, float* out, int64_t row, int lane) {
     if (row >= args.queries) return {nullptr, 0};
     return {out + static_cast<size_t>(row) * args.out.row + lane, (args.dim - lane + kTile - 1) / kTile};
