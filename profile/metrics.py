@@ -1,6 +1,6 @@
 """The metrics of profile/profile: their names, their Nsight Compute columns, and how they are derived.
 
-The names are those of ncu 2025.3 on an H200 (gh100). Where the chip or the version lacks a column, the value is None,
+ncu 2025.3 has these names on an H200 (gh100). Where the chip or the version lacks a column, the value is None,
 never 0. A rate is a sum over the duration of the launch: collecting ncu's own rate beside the sum would only take
 longer.
 """
@@ -101,7 +101,7 @@ METRICS = (
            ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
             "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
             "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum"), lambda ffma, fadd, fmul: 2 * ffma + fadd + fmul,
-           "2 ffma + fadd + fmul as counted, so with those of exp2, unlike 4*B*N*N*d"),
+           "2 ffma + fadd + fmul as counted, so with exp2's, unlike 4*B*N*N*d"),
     Metric("registers", "registers a thread", "", ("launch__registers_per_thread",), _same),
     Metric("shared_bytes_per_block", "shared memory a block", "byte",
            ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"),

@@ -34,7 +34,7 @@
 // A NaN's bytes differ between machines, so a step is refused before AdamW when its loss or n2 is not finite. A NaN
 // among the logits, or a largest logit beyond +-2^21 / log2(e), makes the loss NaN or infinite.
 //
-// Rules for code that includes this file: those of src/contracts/f32/forward.h. No sum is ever -0, since each begins
+// The rules for code that includes this file are in src/contracts/f32/forward.h. No sum is ever -0, since each begins
 // with +0, so zeros may be padded anywhere.
 #pragma once
 

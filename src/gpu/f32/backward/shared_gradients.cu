@@ -136,7 +136,7 @@ __global__ __launch_bounds__(T::kThreads, 1) void shared_gradients(const __grid_
                 Factors factors{};
                 if (seen.has(tile + lane))
                     factors = factors_of(args, score, dP, Own::facts(args, unit, row, other_unit, tile + lane));
-#pragma unroll // the warp has read those of the previous tile: there were barriers since
+#pragma unroll // the warp has read the previous tile's factors: there were barriers since
                 for (int sum = 0; sum < T::kSums; ++sum) tiles.factors[sum][warp][lane] = factors.of[sum];
                 add_tile<T>(sums, tiles, others, tile, dim);
             }

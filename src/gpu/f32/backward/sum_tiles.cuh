@@ -43,12 +43,12 @@ struct SumJob {
     uint32_t unit;    // of the round
     int first_row;    // of the result: keys, or rows of the round
     int first_column; // the same for columns
-    int first_stage;  // of the summed rows; those of dQ are taken from the last to the first
+    int first_stage;  // of the summed rows; dQ's are taken from the last to the first
     int end_stage;
     int group; // if groups are summed separately
 };
 
-// Pairs swap places in shared memory, by exclusive or, so that neither the lanes that copy nor those that read have
+// Pairs swap places in shared memory, by exclusive or, so that neither lanes that copy nor lanes that read have
 // bank conflicts: groups of four keys, or of four queries.
 __device__ __forceinline__ int exchanged_of_keys(int down) { return (down & 1) << 2; }
 __device__ __forceinline__ int exchanged_of_queries(int down, int second) {
@@ -371,7 +371,7 @@ __device__ __forceinline__ void sum_stages(const RoundArgs& args, const SumJob& 
         store_group<T>(group, target_of<T>(args, job), at, {args.dq_parts != nullptr, true, true, job.of != SumOf::dv});
 }
 
-// First all blocks of dK and dV, then those of dQ: a multiprocessor that runs both at a time has too much code to
+// First all blocks of dK and dV, then all of dQ: a multiprocessor that runs both at a time has too much code to
 // fetch. Under a mask the first keys and the last queries, of all units, have the most work and come first.
 struct SumGrid {
     uint32_t key_blocks; // in a unit
