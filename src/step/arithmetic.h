@@ -1,6 +1,6 @@
 // The contract "f32.step/1": every rounding of a training step, from parameters and tokens to the next parameters.
 //
-// Rounded once means IEEE binary32 to nearest even, denormals kept; doubles likewise binary64. fused() is one rounding,
+// Rounded once means IEEE binary32 to nearest even, denormals kept; doubles are binary64. fused() is one rounding,
 // every other operation has its own. Quotients and roots are rounded once each. orders.h defines how numbers are added
 // up (K-SUM, TOKEN-SUM, ROW-SUM); this header defines everything that is computed element by element.
 //

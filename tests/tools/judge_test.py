@@ -646,7 +646,7 @@ class Compare(Workplace):
             values[int(key[1:])] = value
         return struct.pack("<24f", *values)
 
-    def test_a_verdict_that_nobody_gets_is_none(self):
+    def test_a_verdict_that_cannot_be_written_is_none(self):
         files = [write(self.path(name), content) for name, content in
                  (("in", self.case_of(self.SHAPE)), ("expected", self.floats()), ("got", self.floats()))]
         for buffered in ("-o0", "-oL", "-o4096"):  # a line lost before the end counts too

@@ -183,7 +183,7 @@ TEST_F(PipelineRun, NamesTheSameOfSeveralFlawsEveryTime) {
 
 // An output that takes nothing stops the writer: a slot whose rows are written directly from it must wait, but a slot
 // whose rows were already fetched need not.
-TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
+TEST_F(PipelineRun, ComputesASlotAgainOnceNoWriterNeedsItsRows) {
     write_case(3, 2048, 16); // a batch's output is twice a pipe's capacity
     const std::string path = folder_ / "pipe";
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
