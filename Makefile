@@ -30,7 +30,6 @@ PYTHON ?= python3
 TEST_ARGS ?=
 CASES ?=
 KERNEL ?= all
-BENCH_ARGS ?=
 LINT_FILES ?=
 FUZZ_SECONDS ?= 60
 FUZZ_CXX ?= clang++
@@ -290,7 +289,7 @@ PROGRAMS := $(HW4) $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these runs its own make, soak several; two at once would compile the same files.
-NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes sanitize tsan \
+NESTED := run test judge profile gpu-check soak soak-kernels soak-faults soak-sizes sanitize tsan \
     fuzz test-x86 test-arm
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS)))$(filter soak,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -550,20 +549,6 @@ $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o $(BUILD)/s
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@
-
-# Measures the existing build, into a folder other than the report's.
-MEASURE_BUILT = HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON) report/measure --again --data $(BUILD)/measured --only
-## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
-.PHONY: bench-files
-bench-files: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES)
-	$(MEASURE_BUILT) files $(BENCH_ARGS)
-
-## bench-gpu: time hw4 beside PyTorch's cuDNN and FlashAttention-2 (needs a GPU and PyTorch); BENCH_ARGS="--cells 4,16,8192,64" for some
-.PHONY: bench-gpu
-bench-gpu: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) lib
-	HW4_LIBRARY=$(abspath $(LIBRARY_DIR)/libhw4.so) PYTHONPATH=python$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON) -m hw4.neighbours $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
