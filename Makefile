@@ -30,7 +30,6 @@ PYTHON ?= python3
 TEST_ARGS ?=
 CASES ?=
 KERNEL ?= all
-BENCH_ARGS ?=
 LINT_FILES ?=
 FUZZ_SECONDS ?= 60
 FUZZ_CXX ?= clang++
@@ -261,7 +260,7 @@ hot_first = $(filter $(call objects,$(HOT)),$(1)) $(filter-out $(call objects,$(
 , := ,
 to_linker = $(addprefix $(if $(filter yes,$(CUDA)),-Xlinker ,-Wl$(,)),$(1))
 ifeq ($(CUDA),yes)
-# Those that take longest come first, so that none of them ends last.
+# The files that take longest come first, so that none of them ends last.
 LONGEST := $(patsubst %,src/%.cu,gpu/f32/forward/drawn_tiles gpu/f32/forward/drawn_masked_tiles \
     gpu/fixed/forward/wgmma_masked gpu/fixed/forward/mma_groups gpu/fixed16/wgmma gpu/f32/forward/drawn_window_tiles \
     gpu/half/forward/split_half gpu/fixed/forward/wgmma_shares gpu/fixed16/forward/mma_pairs gpu/f32/pairs gpu/f32/tiles \
@@ -290,7 +289,7 @@ PROGRAMS := $(HW4) $(BIN)/seq $(BIN)/testcases/generate $(BIN)/judge/compare
 PROGRAMS += $(if $(filter-out .,$(BIN)),$(BIN)/testcases/cases.tsv)
 
 # Each of these runs its own make, soak several; two at once would compile the same files.
-NESTED := run test judge bench-files bench-gpu profile gpu-check soak soak-kernels soak-faults soak-sizes sanitize tsan \
+NESTED := run test judge profile gpu-check soak soak-kernels soak-faults soak-sizes sanitize tsan \
     fuzz test-x86 test-arm
 ifneq ($(word 2,$(filter $(NESTED),$(MAKECMDGOALS)))$(filter soak,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
@@ -322,7 +321,7 @@ $(BUILD)/hw4_mpi: $(HW4_WITHOUT_RANKS) $(WITH_MPI) $(BUILD)/setting/hw4_mpi
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $(call hot_first,$^) -o $@ $(LDLIBS) $(MPI_LIBS)
 
-# Beside the tested programs, where these are not in the usual folder.
+# The library is beside the tested programs where these are not in the usual folder.
 LIBRARY_DIR := $(if $(filter-out .,$(BIN)),$(BIN),$(BUILD))
 IN_LIBRARY := $(call objects,$(LIBRARY_HOST) $(if $(filter yes,$(CUDA)),$(LIBRARY_CUDA),src/library/no_device.cpp))
 LIBRARY_OBJECTS := $(filter $(IN_LIBRARY),$(GPU_OBJECTS)) $(IN_LIBRARY)
@@ -511,7 +510,7 @@ tests: $(if $(filter yes,$(CUDA)),$(BUILD)/gpu_tests $(REFERENCES) $(call object
 
 TEST_OBJECTS := $(call objects,$(HW4_HOST))
 
-# Without the GPU engine, in every build.
+# The unit tests have no GPU engine in any build.
 $(BUILD)/unit_tests: $(TEST_OBJECTS) $(call objects,$(NO_GPU) $(UNIT_SUPPORT) $(UNIT_TESTS) $(FUZZ_SOURCES))
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CPP) $^ -o $@ -lgtest $(LDLIBS)
@@ -532,7 +531,7 @@ $(BUILD)/gpu_tests: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,$(GPU_TESTS) \
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
-# Also with the contract's flags, so that the kernel rounds as the contract does.
+# It has the contract's flags too, so that the kernel rounds as the contract does.
 ## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file; FILE=mine.cu for build/mine.so
 FILE := profile/my_kernel.cu
 MY_KERNEL := $(BUILD)/$(basename $(notdir $(FILE))).so
@@ -550,20 +549,6 @@ $(REFERENCES): $(BUILD)/reference/%: $(BUILD)/report/reference/%.cu.o $(BUILD)/s
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@
-
-# Measures the existing build, into a folder other than the report's.
-MEASURE_BUILT = HW4_BIN=$(BIN) HW4_BUILD=$(BUILD) $(PYTHON) report/measure --again --data $(BUILD)/measured --only
-## bench-files: time hw4 from file to file beside two plain programs (needs a GPU); BENCH_ARGS="--cases t22" for some
-.PHONY: bench-files
-bench-files: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) all $(REFERENCES)
-	$(MEASURE_BUILT) files $(BENCH_ARGS)
-
-## bench-gpu: time hw4 beside PyTorch's cuDNN and FlashAttention-2 (needs a GPU and PyTorch); BENCH_ARGS="--cells 4,16,8192,64" for some
-.PHONY: bench-gpu
-bench-gpu: | need-gpu
-	@$(MAKE) --no-print-directory $(JOBS) lib
-	HW4_LIBRARY=$(abspath $(LIBRARY_DIR)/libhw4.so) PYTHONPATH=python$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON) -m hw4.neighbours $(BENCH_ARGS)
 
 ## profile: print Nsight Compute's counters of the GPU kernels (needs a GPU); CASES="t28 t10" KERNEL=chosen for some
 .PHONY: profile
@@ -651,7 +636,7 @@ sanitize: | need-test
 	ASAN_OPTIONS=detect_leaks=$(LEAKS) $(SLOW_TESTS) --bin build/sanitize/bin --build build/sanitize --no-cuda \
 	    --quick $(TEST_ARGS)
 
-# The tests of processor-specific code, without those that take seconds: an emulator is ten times as slow. qemu has
+# The tests of processor-specific code, except tests that take seconds: an emulator is ten times as slow. qemu has
 # neither AVX-512 nor AMX.
 PROCESSOR_x86 := x86_64
 PROCESSOR_arm := aarch64

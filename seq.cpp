@@ -28,7 +28,7 @@ std::string help_text() {
 
 )" + hw4::laid_out(
                R"(The sequential reference of hw4, one thread and plain loops: attention, O = softmax(Q K^T / sqrt(d))
-    V, or its gradients, from file to file. The files and options are those of hw4; see hw4 help files, hw4 help
+    V, or its gradients, from file to file. The files and options are as in hw4; see hw4 help files, hw4 help
     options.
 
 options:

@@ -72,7 +72,7 @@ typedef struct hw4_call {
     int64_t batches, heads, kv_heads; /* kv_heads divides heads */
     int64_t queries, keys, dim;       /* N_q, N_k, d */
     /* d_v, the columns of v, o, d_o and dv; 0: dim. f32, fixed and fixed16 take another number than dim. The bytes are
-     * those of rows padded with zeros to the larger of the two, with dim's scale; the workspace holds such rows. */
+     * as for rows padded with zeros to the larger of the two, with dim's scale; the workspace holds such rows. */
     int64_t value_dim;
     /* 0 means 1/sqrt(dim), and so does every number with the same nearest float as 1/sqrt(dim). Other scales are from
      * 2^-100 to 2^100, under fixed and fixed16 from 1/16 to 1. */

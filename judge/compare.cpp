@@ -176,7 +176,7 @@ public:
     OutputStream(const std::string& name, const Problem& problem)
         : OutputStream(shown_input(name), open_input(name), form_of_output(name, problem), problem.element) {}
 
-    // Before anything is read: false where the size is known and different.
+    // Called before anything is read. False where the size is known and different.
     bool may_have(uint64_t bytes) const { return !size_ || *size_ == bytes; }
 
     // Whether it has exactly this size. Where the size is unknown, reads up to it, and one byte more.

@@ -112,8 +112,8 @@ def read_bounds(path: str) -> Decisions:
 
 
 def with_row(text: str, case: Case, contract: str, made: Expectation | Bound, earlier: set[str]) -> str:
-    """The table's text with a row for a case under a contract. A new row follows the case's other rows and those of
-    earlier cases."""
+    """The table's text with a row for a case under a contract. A new row follows the case's other rows and the rows
+    of earlier cases."""
     value = BOUND if isinstance(made, Bound) else EXPECTED
     table, fields = Table(text, (*KEY, REVISION, value)), {REVISION: made.revision, value: str(made)}
     for place, row in enumerate(table.rows):

@@ -70,7 +70,7 @@ def write_whole(path: str, text: str) -> None:
         if path != STANDARD_OUTPUT:
             replace_file(path, text)
             return
-        # Not with sys.stdout, which would retry a failed write at the program's end.
+        # sys.stdout would retry a failed write at the program's end.
         with open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False) as stream:
             stream.write(text)
     except OSError as error:

@@ -95,7 +95,7 @@ _GENERATED = ("report/data", "report/figures", "report/report.md", "report/contr
 
 def changed_files(root: str) -> list[str] | None:
     """The files that differ from the commit, except generated ones; None without git."""
-    # Without optional locks, so as not to block a commit elsewhere.
+    # Optional locks could block a commit elsewhere.
     status = _first_answer(["git", "--no-optional-locks", "-C", root, "status", "--porcelain", "--", ".",
                             *(f":(exclude){path}" for path in _GENERATED)])
     return None if status is None else [line[3:] for line in status.splitlines()]

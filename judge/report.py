@@ -1,4 +1,4 @@
-"""The judge's output: a line per case, a summary, and the same as JSON, JUnit XML and, a line per program, CSV."""
+"""The judge's output: a line per case, a summary, and the same as JSON and, a line per program, CSV."""
 from __future__ import annotations
 
 import collections
@@ -8,7 +8,6 @@ import io
 import json
 import math
 import os
-import xml.etree.ElementTree as ElementTree
 
 from case_table import Case
 from listing import Contract
@@ -270,22 +269,3 @@ def json_text(results: list[Result], argv: list[str], surroundings: dict, comple
     document = {"argv": argv, **surroundings, "complete": complete, "summary": summary, "programs": programs,
                 "cases": list(map(_case_document, results))}
     return json.dumps(document, indent=2) + "\n"
-
-
-def junit_text(results: list[Result]) -> str:
-    _, failed, not_run = counts(results)
-    errors = sum(result.verdict == JUDGE_ERROR for result in results)
-    suite = ElementTree.Element("testsuite", name="hw4", tests=str(len(results)), failures=str(failed - errors),
-                                errors=str(errors), skipped=str(not_run),
-                                time=f"{sum(result.best_s or 0 for result in results):.6f}")
-    for result in results:
-        program = "hw4" if len(by_program(results)) == 1 else one_line(result.program)
-        classname = program if result.contract.is_default else f"{program}.{result.contract.name}"
-        element = ElementTree.SubElement(suite, "testcase", classname=classname, name=result.case.name,
-                                         time=f"{result.best_s or 0:.6f}")
-        if result.passed:
-            continue
-        tag = {SKIPPED: "skipped", JUDGE_ERROR: "error"}.get(result.verdict, "failure")
-        outcome = ElementTree.SubElement(element, tag, message=one_line(f"{result.verdict}: {result.detail}"))
-        outcome.text = "\n".join(map(one_line, result.explanation))
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"

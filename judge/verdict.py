@@ -21,7 +21,7 @@ from students import Program
 from tsv import TableError
 from workplace import CaseFolder, FileChanged, OwnRun, Sandbox, is_file, remove_whatever
 
-EXIT_OUT_OF_MEMORY, EXIT_BAD_DATA = 71, 65
+EXIT_OUT_OF_MEMORY, EXIT_NO_GPU, EXIT_BAD_DATA = 71, 69, 65
 CHEAP_FLOPS = 2e10  # a second or so of seq
 
 PASSED = "AC"
@@ -34,6 +34,10 @@ LARGEST = "largest absolute difference: "  # how compare's line about it begins
 
 class CaseError(Exception):
     """The case cannot be judged, and hw4 is not to blame."""
+
+
+class NoGpu(Exception):
+    """Our own hw4 lacks the GPU that it is asked to use, and so fails on every case."""
 
 
 class CannotRun(Exception):
@@ -297,6 +301,8 @@ class CaseJudge:
     def _run_once(self, number: int, result: Result) -> None:
         with self._place(number) as place:
             ended = self._run_program(place)
+            if ended.exit_code == EXIT_NO_GPU and not self.settings.is_from_elsewhere:
+                raise NoGpu(ended.last_error_line)
             sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
             result.samples.append(sample)
             self._decide_by_end(sample, ended, place.harm())

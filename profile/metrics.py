@@ -1,6 +1,6 @@
 """The metrics of profile/profile: their names, their Nsight Compute columns, and how they are derived.
 
-The names are those of ncu 2025.3 on an H200 (gh100). Where the chip or the version lacks a column, the value is None,
+ncu 2025.3 has these names on an H200 (gh100). Where the chip or the version lacks a column, the value is None,
 never 0. A rate is a sum over the duration of the launch: collecting ncu's own rate beside the sum would only take
 longer.
 """
@@ -101,7 +101,7 @@ METRICS = (
            ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
             "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
             "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum"), lambda ffma, fadd, fmul: 2 * ffma + fadd + fmul,
-           "2 ffma + fadd + fmul as counted, so with those of exp2, unlike 4*B*N*N*d"),
+           "2 ffma + fadd + fmul as counted, so with exp2's, unlike 4*B*N*N*d"),
     Metric("registers", "registers a thread", "", ("launch__registers_per_thread",), _same),
     Metric("shared_bytes_per_block", "shared memory a block", "byte",
            ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"),
@@ -109,7 +109,7 @@ METRICS = (
     Metric("block_threads", "threads a block", "", ("launch__block_size",), _same),
     Metric("grid_blocks", "blocks", "", ("launch__grid_size",), _same),
     Metric("waves", "waves", "", ("launch__waves_per_multiprocessor",), _same,
-           "blocks over those that fit on the GPU at once"),
+           "blocks over the number that fits on the GPU at once"),
     # A load brings at least one byte of each sector, so ncu's 0 means a kernel without such loads.
     Metric("bytes_per_sector_load_pct", "bytes used of a loaded sector", "%",
            ("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",), lambda pct: pct or None,

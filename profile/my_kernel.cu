@@ -7,7 +7,7 @@
 //     profile/profile --kernel-file build/my_kernel.so --kernel my_kernel drawn_tiles
 //
 // Each thread computes one query row, with the operations of the contract f32 (src/contracts/f32/forward.h) in their
-// order, so the bytes are those of seq. A kernel with arithmetic of its own is judged with --atol.
+// order, so the bytes equal seq's. A kernel with arithmetic of its own is judged with --atol.
 //
 // `make my-kernel FILE=mine.cu` builds build/mine.so from your file. Without make, you need the contract's flags, too:
 //

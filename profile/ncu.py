@@ -25,7 +25,7 @@ from ncu_csv import Malformed, is_remark, parse  # noqa: E402
 USAGE, NO_COUNTERS, INTERNAL = 2, 69, 70
 WRONG_USAGE = 64  # hw4's exit code
 CUDA_BIN = "/usr/local/cuda/bin"
-# Launches before kernels of fixed, and before and after those of half precision. They get no rows.
+# Launches before kernels of fixed, and before and after kernels of half precision. They get no rows.
 PASSES_BESIDE = ("compare_powers", "prepare_kernel", "prepare_beside_kernel", "round_rows", "widen_rows")
 
 CLOSED = ("the GPU's counters are closed to you on this node: run as root, start the container with "

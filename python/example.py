@@ -9,8 +9,11 @@ Both use the contract f32; PyTorch's own attention runs as a comparison, and its
 import sys
 import time
 
-import torch
-import torch.nn.functional as F
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    sys.exit(f"example: needs PyTorch 2.4 or later: {error}")
 
 import hw4
 

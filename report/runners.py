@@ -88,7 +88,7 @@ class Bench:
                 self.program = self.program or path
 
     def open(self, clean=False, **fields):
-        """clean: a comparison, which counts only if its sources are those of a commit."""
+        """clean: a comparison, which counts only if its sources are a commit's."""
         self.document = Document(self.path, program=self.program, build=self.build, **fields)
         if clean and (self.document.data["git"] or {"dirty": True})["dirty"]:
             raise Failed("needs a clean tree: commit the changes first (git status)")
@@ -118,7 +118,7 @@ class Bench:
         return seconds, {**told, "input": Path(told["input"]).name}
 
     def contracts(self, by_bound):
-        """hw4's contracts, those that promise bytes or all."""
+        """The contracts of hw4 that promise bytes, or all of them."""
         try:
             return choose(listing_of(self.hw4).contracts, "all", None if by_bound else BYTES)
         except NoListing as error:
@@ -513,4 +513,4 @@ def training(bench, device, runs):
 RUNNERS = {function.__name__: function for function in (
     ladder, profile, accuracy, distributions, files, sequential, sweep, memory, cpu, beside, accumulate, collectives,
     training, training_beside)}
-RUNNERS |= {"ablation": variants.ablation, "warp_timeline": variants.warp_timeline}
+RUNNERS["ablation"] = variants.ablation

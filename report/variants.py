@@ -1,6 +1,5 @@
-"""Kernels with one part removed, and a kernel that records its warps' phases: the sources with a few texts changed, in
-a copy with its own build. A text that does not occur exactly once in its file ends the step, and a test checks that
-too.
+"""Kernels with one part removed: the sources with a few texts changed, in a copy with its own build. A text that does
+not occur exactly once in its file ends the step, and a test checks that too.
 """
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from document import ROOT, Failed, say
 
 TILES = "src/gpu/f32/forward/tile_kernel.cuh"
 FIXED = "src/gpu/fixed/forward/wgmma_kernel.cuh"
-HALF, HALF_KERNEL = "src/gpu/half/forward/wgmma_half.cu", "src/gpu/half/forward/wgmma_kernel.cuh"
+HALF = "src/gpu/half/forward/wgmma_half.cu"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,50 +52,13 @@ ABLATIONS = {
                                      "launch_for<Bf16>(args, int64_t{1} << 40, stream);"}))),
 }
 
-# The phases of a group of wgmma_bf16, from each mark to the next.
-PHASES = ("waits for its turn", "begins products", "waits for scores", "makes weights", "waits for values",
-          "packs weights")
-MARKS = 240  # per group
-# The marks go to memory, and a separate kernel prints them: a call of printf() would keep the compiler from overlapping
-# the products.
-TIMELINE = {
-    (HALF_KERNEL, "#include <cstddef>\n"): "#include <cstddef>\n#include <cstdio>\n",
-    (HALF_KERNEL, "constexpr int kTileKeys = 128;\n"): f"""constexpr int kTileKeys = 128;
-
-static __device__ long long timeline[4][{MARKS}];
-
-static __global__ void print_timeline() {{
-    for (int group = 0; group < 4; ++group)
-        for (const long long mark : timeline[group])
-            if (mark != 0) printf("timeline %d %d %lld\\n", group, static_cast<int>(mark % 8), mark / 8);
-}}
-""",
-    (HALF_KERNEL, "    uint32_t p_[kSteps][4];\n"): f"""    uint32_t p_[kSteps][4];
-    int marked_ = 0;
-
-    __device__ __forceinline__ void mark(int phase) {{
-        if (blockIdx.x == 0 && threadIdx.x % kGroupThreads == 0 && marked_ < {MARKS})
-            timeline[group_][marked_++] = clock64() * 8 + phase;
-    }}
-""",
-    (HALF_KERNEL, "key_map(args, args.v, T::kKeys), kernel_args);\n"):
-        "key_map(args, args.v, T::kKeys), kernel_args);\n    print_timeline<<<1, 1, 0, stream>>>();\n",
-    (HALF_KERNEL, "            take_turn();\n            begin_scores();"):
-        "            mark(0);\n            take_turn();\n            mark(1);\n            begin_scores();",
-    (HALF_KERNEL, "            wait_for_products<1>();\n"):
-        "            mark(2);\n            wait_for_products<1>();\n            mark(3);\n",
-    (HALF_KERNEL, "            end_values();\n            if (raised)"):
-        "            mark(4);\n            end_values();\n            mark(5);\n            if (raised)",
-}
-
-
 def variant(kernel, removal):
     """The name of its sources; empty where they are hw4's own."""
     return re.sub(r"\W+", "_", f"{kernel} {removal.what}") if removal.edits else ""
 
 
-VARIANTS = {"timeline": TIMELINE, **{variant(kernel, removal): removal.edits for kernel, found in ABLATIONS.items()
-                                     for removal in found.removals if removal.edits}}
+VARIANTS = {variant(kernel, removal): removal.edits for kernel, found in ABLATIONS.items() for removal in found.removals
+            if removal.edits}
 OBJECTS = ("src", "hw4.cu.o", "hw4.cu.d", "headers", "setting", "cpp-command", "cu-command")  # of make's folder
 
 
@@ -154,16 +116,3 @@ def ablation(bench, runs):
             records.append({"kernel": kernel, "without": removal.what, "shape": found.shape,
                             "flop": row["hw4"]["forward"]["flop"], "seconds": row["hw4"]["forward"]["samples"]})
             document.write(cells=records)
-
-
-def warp_timeline(bench, shape):
-    """A multiprocessor's clock at each mark of block 0."""
-    document = bench.open(kernel="wgmma_bf16", shape=shape, phases=PHASES)
-    hw4 = all_built(bench.build)["timeline"]
-    printed = subprocess.run([hw4, "bench", "--once", "--device", "gpu", "--impl", "bf16", "--kernel", "wgmma_bf16",
-                              "--passes", "forward", "--shape", shape, "--quiet"], stdin=subprocess.DEVNULL,
-                             capture_output=True, text=True)
-    marks = re.findall(r"^timeline (\d+) (\d+) (\d+)$", printed.stdout, re.MULTILINE)
-    if printed.returncode != 0 or not marks:
-        raise Failed(f"hw4 bench ended with {printed.returncode} and {len(marks)} marks")
-    document.write(**{name: list(map(int, column)) for name, column in zip(("group", "phase", "clock"), zip(*marks))})

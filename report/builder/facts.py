@@ -76,7 +76,7 @@ BYTES_PER_CYCLE = 4096  # multiply-adds per multiprocessor's tensor cores
 
 
 def waiting(launch):
-    """Warps by reason, without those that were ready while another was issued: they do not wait."""
+    """Warps by reason, except warps that were ready while another was issued: they do not wait."""
     return {reason: warps for reason, warps in launch["stalls"].items()
             if warps is not None and reason not in ("selected", "not_selected")}
 
@@ -321,13 +321,11 @@ def of_training(data):
     found = {(row["contract"], row["attention"], row["model"], row["seq_len"]): row["step"]["mean"]
              for row in training.warm(data)}
     faster = [mean < found[("f32", "ours", *cell)] for (_, form, *cell), mean in found.items() if form == "naive"]
-    tree = {"naive_faster": count_of(sum(faster), len(faster), "contexts"), "bf16_over_f32": extremes({
+    losses = [row["ratio"] < 1 for row in data["training_beside"]["rows"]]
+    return {"naive_faster": count_of(sum(faster), len(faster), "contexts"), "bf16_over_f32": extremes({
         cell[0]: found[("f32", "ours", *cell)] / mean for (contract, _, *cell), mean in found.items()
-        if contract == "bf16" and ("f32", "ours", *cell) in found})}
-    if data.has("training_beside"):
-        losses = [row["ratio"] < 1 for row in data["training_beside"]["rows"]]
-        tree["pytorch_faster"] = count_of(sum(losses), len(losses), "rows")
-    return tree
+        if contract == "bf16" and ("f32", "ours", *cell) in found}),
+            "pytorch_faster": count_of(sum(losses), len(losses), "rows")}
 
 
 DECODING = (("f32", "float32"), ("f32", "bf16"), ("bf16", "bf16"))  # contracts and caches

@@ -17,12 +17,11 @@ REPORT = Path(__file__).resolve().parent.parent
 
 # Functions of the modules in report/charts.
 MODULES = {
-    "drawings": ("blocking", "tile_life", "data_flow", "prefixes", "digits"),
+    "drawings": ("blocking", "tile_life", "data_flow", "digits"),
     "ladders": ("ladder", "fixed_ladder", "half_ladder"),
-    "profile": ("bank_conflicts", "stalls", "metrics_over_cases", "roofline"),
+    "profile": ("bank_conflicts", "stalls", "roofline"),
     "pipeline": ("pipeline",),
     "curves": ("speedup_over_seq", "error_over_length", "lab5_length", "speed_against_error"),
-    "timeline": ("warp_timeline",),
 }
 NAMES = [name for names in MODULES.values() for name in names]
 
@@ -58,17 +57,6 @@ def of_tile_life(data):
             "registers": metric(launch, "registers")}
 
 
-def of_warp_timeline(data):
-    """Percentages of the groups' time, by the first word of the phase."""
-    document, by_group, spent = data["warp_timeline"], {}, {}
-    for group, clock, phase in zip(document["group"], document["clock"], document["phase"]):
-        by_group.setdefault(group, []).append((clock, document["phases"][phase].split()[0]))
-    for marks in map(sorted, by_group.values()):
-        for (clock, phase), (until, _) in zip(marks, marks[1:]):
-            spent[phase] = spent.get(phase, 0) + until - clock
-    return {phase: 100 * clocks / sum(spent.values()) for phase, clocks in spent.items()}
-
-
 def samples(contract):
     return lambda data: {"samples": counts(rung.seconds for rungs in data.ladders(contract).values() for rung in rungs
                                            if rung.seconds)}
@@ -86,7 +74,7 @@ HERE = {
                                                    if row.seconds())},
     "error_over_length": lambda data: {"count": len(data["accuracy"]["cases"]),
                                        "torch": data["accuracy"]["torch"].partition("+")[0]},
-    "roofline": of_roofline, "tile_life": of_tile_life, "warp_timeline": of_warp_timeline,
+    "roofline": of_roofline, "tile_life": of_tile_life,
 }
 
 

@@ -51,13 +51,10 @@ def shape_name(shape):
 
 
 def read_document(folder, name):
-    """None where an optional file is missing."""
     path = folder / name
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        if name in schema.OPTIONAL:
-            return None
         raise Failed(f"{shown(path)}: missing; make measure writes it") from error
     except OSError as error:
         raise Failed(f"{shown(path)}: {error.strerror}") from error
@@ -71,14 +68,10 @@ class Measured:
     """Raises Failed where a file is missing or invalid."""
 
     def __init__(self, folder):
-        read = {name: read_document(folder, name) for name in schema.DOCUMENTS}
-        self.documents = {name: document for name, document in read.items() if document is not None}
+        self.documents = {name: read_document(folder, name) for name in schema.DOCUMENTS}
 
     def __getitem__(self, name):
         return self.documents[f"{name}.json"]
-
-    def has(self, name):
-        return f"{name}.json" in self.documents
 
     def trace(self, streams: int) -> Trace:
         """The trace of t22."""
@@ -131,25 +124,6 @@ class Measured:
         if contract in BYTE_PRODUCTS:
             return BYTE_OPERATIONS / BYTE_PRODUCTS[contract] * 1e-12
         return (HALF_OPERATIONS if contract in ("bf16", "fp16") else self.device["peak_flop_per_second"]) * 1e-12
-
-    @property
-    def profiled_cases(self) -> list[tuple[str, int, int]]:
-        """(name, batches, tokens), in the course's order: N grows among the small cases, then among the larger ones."""
-        return sorted({(launch["case"], launch["batches"], launch["tokens"])
-                       for launch in self["profile_cases"]["launches"]})
-
-    @property
-    def profiled_kernels(self) -> dict[str, set[str]]:
-        """The kernels of each curve: two rungs, and those that hw4 chooses."""
-        seen = {launch["kernel"] for launch in self["profile_cases"]["launches"]}
-        first, second, *chosen = [rung.kernel for rung in self.ladder("f32") if rung.kernel in seen]
-        return {first: {first}, second: {second}, "the chosen kernel": {*chosen}}
-
-    def metric_of_cases(self, kernels, key) -> list[float | None]:
-        """The metric for each of profiled_cases."""
-        values = {launch["case"]: launch["metrics"].get(key) for launch in self["profile_cases"]["launches"]
-                  if launch["kernel"] in kernels}
-        return [values.get(name) for name, *_ in self.profiled_cases]
 
     # ---- From file to file, sequential
 

@@ -111,8 +111,6 @@ DOCUMENTS = {
                                                         "flop": positive, "seconds": SAMPLES})},
     "ablation.json": {**COMMON, "cells": some({"kernel": text, "without": text, "shape": text, "flop": positive,
                                                "seconds": SAMPLES})},
-    "warp_timeline.json": {**COMMON, "kernel": text, "shape": text, "phases": some(text),
-                           "group": some(whole), "phase": some(whole), "clock": some(whole)},
     "profile_ladder.json": PROFILE,
     "profile_cases.json": PROFILE,
     "profile_fixed.json": PROFILE,
@@ -154,12 +152,10 @@ DOCUMENTS = {
     "training_beside.json": {**CLEAN, "rows": some({
         "model": text, "program": text, "precision": text, "ratio": positive, "milliseconds": each(SAMPLES),
         "hw4_milliseconds": some(each(SAMPLES))})},
-    # Not measured here: others' published numbers.
+    # Numbers that others have published.
     "published.json": {"source": text, "where": text, "gpu": text, "type": text, "shapes": text,
                        "rates": some({"tokens": whole, "dim": whole, "causal": flag, "tflops": positive})},
 }
-# Files that may be missing; the report then omits their parts.
-OPTIONAL = ("training_beside.json",)
 
 
 def check(value, schema, file, place=""):

@@ -4,7 +4,6 @@
     path.to.a.fact | .1f    a number in a Python format; an integer alone, `| 3`, gives the significant digits
     table:NAME  figure:NAME
     code:KERNEL             the characteristic lines of the kernel's source (sources.EXCERPTS)
-    if:FILE ... end         each on its own line: the text between appears only where report/data has FILE.json
     require: a.fact < 1.5   nothing; the build fails where it does not hold. A sentence that claims more than the number
                             it shows has such a line beside it: < <= > >= == between facts and numbers.
 
@@ -23,7 +22,6 @@ HOLE = re.compile(r"\{\{(.*?)\}\}")
 PATH = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
-BLOCK = re.compile(r"^\{\{ if:(\w+) \}\}\n(.*?)^\{\{ end \}\}\n", re.MULTILINE | re.DOTALL)
 REQUIREMENT = re.compile(r"(\S+)\s+(<=|>=|==|<|>)\s+(\S+)")
 
 
@@ -69,16 +67,14 @@ def formatted(path, value, form):
 class Renderer:
     """Renders texts from the same facts and remembers what they used."""
 
-    def __init__(self, facts, tables, figures, excerpts, has):
+    def __init__(self, facts, tables, figures, excerpts):
         self.facts = facts
         # name: function without arguments; for a figure it returns the description, the caption and the facts of `here`
         self.available = {"table": tables, "figure": figures, "code": excerpts}
-        self.has = has  # whether report/data has the file
         self.used = {kind: set() for kind in self.available}
 
     def render(self, text, name, figure_folder, numbered=True):
         """`name`: the template's, for messages. `figure_folder`: the figures' folder, seen from the text."""
-        text = BLOCK.sub(self.kept, text)
         order = []  # the figures in this text
         for match in HOLE.finditer(text):
             kind, _, figure = match[1].strip().partition(":")
@@ -96,16 +92,6 @@ class Renderer:
             if filled.strip() or not line.strip():
                 lines.append(filled)
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
-
-    def kept(self, block):
-        """A block without its data leaves only as many empty lines; the names in it count as used."""
-        if self.has(block[1]):
-            return f"\n{block[2]}\n"
-        for match in HOLE.finditer(block[2]):
-            kind, _, name = match[1].strip().partition(":")
-            if kind in self.used:
-                self.used[kind].add(name.strip())
-        return "\n" * block[0].count("\n")
 
     def make(self, kind, name):
         if name not in self.available[kind]:

@@ -6,7 +6,7 @@ import math
 from builder.errors import Failed
 from builder.facts import per_load
 from builder.measured import metric
-from builder.words import short, significant
+from builder.words import significant
 
 from . import style
 
@@ -85,7 +85,7 @@ def parts(launch):
 
 def stalls(data):
     """What warps wait for, every kernel on t28."""
-    # In the order of REASONS, then of all others; in grey their order distinguishes them.
+    # The order is that of REASONS, then all others; in grey it distinguishes them.
     colours = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.RED, style.YELLOW, style.PALE)
     rungs = list(data.launches("f32"))
     rows = [parts(launch) for launch in data.launches("f32").values()]
@@ -124,70 +124,6 @@ def stalls(data):
         x = style.key(everywhere, x, y, colour, "", text)
     style.heading(fig, height - 0.22, "What warps wait for on t28")
     return fig
-
-
-# key, title, factor, unit, most (None: from the data)
-PANELS = (("achieved_occupancy_pct", "achieved occupancy", 1, "%", 100),
-          ("sm_efficiency_pct", "SM efficiency", 1, "%", 100),
-          ("issue_slots_busy_pct", "issue slots busy", 1, "%", 100),
-          ("shared_load_bytes_per_second", "shared load throughput", 1e-12, "TB/s", None),
-          ("global_load_bytes_per_second", "global load throughput", 1e-9, "GB/s", None),
-          ("dram_read_bytes_per_second", "DRAM read throughput", 1e-9, "GB/s", None))
-# The first marker is large and open, so that a marker under it shows.
-LOOKS = ({"color": style.RED, "marker": "^", "linestyle": ":", "markersize": 9, "markerfacecolor": "white"},
-         {"color": style.GREEN, "marker": "s", "linestyle": "--", "markersize": 4.5},
-         {"color": style.BLUE, "marker": "o", "linestyle": "-"})
-
-
-def metrics_over_cases(data):
-    """Profiler metrics of three kernels over cases of growing N."""
-    fig = style.figure(5.3)
-    cases, kernels = data.profiled_cases, data.profiled_kernels
-    runs = growing(cases)
-    for index, (key, title, factor, unit, most) in enumerate(PANELS):
-        left = 0.65 + 2.85 * (index % 3)
-        ax = style.axes(fig, left, 2.95 if index < 3 else 0.6, 2.3, 1.65)
-        values = {title_of: [value * factor if value is not None else None
-                             for value in data.metric_of_cases(some, key)] for title_of, some in kernels.items()}
-        known = [value for row in values.values() for value in row if value is not None]
-        scale = style.steps(most or max(known, default=1) or 1, 5)
-        style.ticks(ax.yaxis, scale)
-        ax.set_ylim(-0.05 * scale[-1], most * 1.06 if most else scale[-1])  # space for marks at 0
-        ax.set_xlim(-0.5, len(cases) - 0.5)
-        style.ticks(ax.xaxis, range(len(cases)), [name for name, *_ in cases])
-        ax.tick_params(axis="x", labelsize=7)
-        ax.grid(axis="y")
-        ax.set_title(f"{title}, {unit}", loc="left", fontsize=style.TEXT)
-        for kernel, look in zip(kernels, LOOKS):
-            for run in runs:
-                known_here = [place for place in run if values[kernel][place] is not None]
-                ax.plot(known_here, [values[kernel][place] for place in known_here], clip_on=False, zorder=3, **look)
-        for run in runs[1:]:
-            ax.axvline(run[0] - 0.5, color=style.PALE, linewidth=0.8, zorder=1)
-        for place, (_, _, tokens) in enumerate(cases):
-            ax.text(place, -0.135, short(tokens), fontsize=6, ha="center", va="top",
-                    transform=ax.get_xaxis_transform(), color=style.GREY)
-        if index % 3 == 0:
-            ax.text(-0.75, -0.135, "N", fontsize=6.5, ha="right", va="top", transform=ax.get_xaxis_transform(),
-                    color=style.GREY)
-    style.heading(fig, 5.1, "The profiler over growing cases")
-    everywhere = style.canvas(fig)
-    x = 3.6
-    for kernel, look in zip(kernels, LOOKS):
-        everywhere.plot([x, x + 0.18, x + 0.36], [5.1] * 3, markevery=[1], **look)
-        everywhere.text(x + 0.45, 5.1, kernel, va="center_baseline", fontsize=style.TEXT)
-        x += 0.85 + 0.076 * len(kernel)
-    return fig
-
-
-def growing(cases):
-    """The positions of the cases, in runs of growing N."""
-    runs = []
-    for place, (_, _, tokens) in enumerate(cases):
-        if not runs or tokens <= cases[place - 1][2]:
-            runs.append([])
-        runs[-1].append(place)
-    return runs
 
 
 def points(data):

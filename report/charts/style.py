@@ -79,13 +79,6 @@ def title(ax, words):
     ax.set_title(words, loc="left", weight="bold", fontsize=TEXT)
 
 
-def from_zero(ax, direction, scale):
-    """A linear axis from 0 to the last of the ticks, with a grid."""
-    getattr(ax, f"set_{direction}lim")(0, scale[-1])
-    ticks(getattr(ax, f"{direction}axis"), scale)
-    ax.grid(axis=direction)
-
-
 def band(ax, points, look):
     """A line through the medians of {x: Spread}, in a band from p20 to p80."""
     ax.fill_between(list(points), [spread.low for spread in points.values()],
@@ -102,17 +95,14 @@ def ticks(axis, places, labels=None):
     axis.set_minor_formatter(NullFormatter())
 
 
-def doubling(ax, places, before, after, labels=None):
-    """An x axis with ticks that double, and space before the first and after the last."""
-    ax.set_xscale("log", base=2)
-    ax.set_xlim(places[0] / before, places[-1] * after)
-    ticks(ax.xaxis, places, labels or [short(place) for place in places])
-
-
 def over_lengths(ax, lengths, scale, words):
-    """A panel with the length of the sequence as x, and y from 0."""
-    doubling(ax, lengths, 1.35, 1.35)
-    from_zero(ax, "y", scale)
+    """A panel with the length of the sequence as x, with ticks that double, and y from 0 to the last of its ticks."""
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(lengths[0] / 1.35, lengths[-1] * 1.35)
+    ticks(ax.xaxis, lengths, [short(tokens) for tokens in lengths])
+    ax.set_ylim(0, scale[-1])
+    ticks(ax.yaxis, scale)
+    ax.grid(axis="y")
     ax.set_xlabel("N (logarithmic)")
     title(ax, words)
 
@@ -131,16 +121,9 @@ def within(low, high, least=1, most=1000):
             if max(low, least) <= place <= min(high, most)]
 
 
-def powers(low, high, base=10):
-    """The powers of the base between low and high, both included."""
-    places, at = [], 1.0
-    while at > low:
-        at /= base
-    while at <= high * (1 + 1e-9):
-        if at >= low * (1 - 1e-9):
-            places.append(at)
-        at *= base
-    return places
+def powers(low, high):
+    """The powers of ten between low and high, both included."""
+    return [10.0 ** exponent for exponent in range(-20, 21) if low * (1 - 1e-9) <= 10.0 ** exponent <= high * (1 + 1e-9)]
 
 
 def power_labels(places):

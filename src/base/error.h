@@ -38,7 +38,7 @@ inline Utf8Character utf8_at(const std::string& text, size_t at) {
     return valid ? Utf8Character{code, size, true} : Utf8Character{first, 1, false};
 }
 
-// The numbers are those of sysexits.h, clear of what shells and signals use.
+// The numbers are from sysexits.h, clear of what shells and signals use.
 enum class ExitCode : int {
     ok = 0,
     usage = 64,

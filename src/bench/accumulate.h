@@ -30,9 +30,9 @@ struct Addends {
     float term = 0.01f;
 };
 
-// In the order of kAccumulations. The CPU emulates 16-bit types exactly.
+// The results are in the order of kAccumulations. The CPU emulates 16-bit types exactly.
 std::vector<float> cpu_sums(const Addends& addends);
-// With the GPU's own additions. Throws Error.
+// Uses the GPU's own additions. Throws Error.
 std::vector<float> gpu_sums(const Addends& addends);
 
 // A line for each sum, with count times the number as its type stores it.

@@ -89,7 +89,7 @@ public:
         static_cast<Outcome&>(result) = outcome_of([&] { measure(pass, result); });
         if (result.as_reference == false) {
             result.status = Status::failed;
-            result.reason = "the bytes are not those of the contract's reference";
+            result.reason = "the bytes differ from the contract's reference";
         }
         return result;
     }

@@ -89,7 +89,7 @@ public:
     void need(size_t bytes, const char* purpose) {
         if (bytes > free()) refuse(bytes, free(), purpose);
     }
-    // Also where the system has less memory than it reported.
+    // Called also where the system has less memory than it reported.
     [[noreturn]] void refuse(size_t bytes, size_t free_bytes, const char* purpose) {
         if (log_ != nullptr) log_->refused({0, bytes, purpose}, free_bytes);
         throw OutOfMemory(bytes, free_bytes);

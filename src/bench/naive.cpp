@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBlock = 16; // rows or keys per thread at a time
 
-// In eight chains, which suit any vector unit.
+// Adds in eight chains, which suit any vector unit.
 float dot(const float* a, const float* b, int64_t count) {
     constexpr int64_t kChains = 8;
     float sums[kChains] = {};

@@ -22,7 +22,7 @@ public:
     // operands' type. Throws Unsupported for a type that it does not take.
     // Forward: P = softmax(Q K^T / sqrt(d)), which goes to `weights`, O = P V. Backward, after forward: dV = P^T dO, dP
     // = dO V^T, dS = P * (dP - rowsum(P * dP)), which goes to `gradients`, dQ = dS K / sqrt(d), dK = dS^T Q / sqrt(d).
-    // On a GPU it goes on after its return, in this stream.
+    // On a GPU the work goes on in this stream after the call has returned.
     virtual void compute(const step::Attention& of, void* weights, void* gradients, void* stream = nullptr) = 0;
 };
 

@@ -114,7 +114,7 @@ void add_frame(JsonFields& fields, const Frame& frame) {
     fields.add_nested("machine", frame.machine);
 }
 
-// With a frame, a file of a single row.
+// With a frame the row is a file of its own.
 std::string row_json(const Row& row, const Frame* frame) {
     JsonFields fields;
     for (const Pass pass : kPasses) fields.add_nested(name_of(pass), lab5_pass(row, pass));

@@ -52,7 +52,7 @@ struct StepRow {
     double peak_flops = 0; // of all GPUs under the contract, per second; 0: unknown
     int64_t steps = 0;
     std::string parameters_crc32; // after that many steps
-    double against_one_rank = 0;  // tokens/s over those of one rank; 0: unknown
+    double against_one_rank = 0;  // tokens/s over one rank's; 0: unknown
     // Bytes on the first rank: by purpose, and the peaks up to certain moments.
     size_t parameter_bytes = 0;
     size_t optimizer_bytes = 0;  // m and v

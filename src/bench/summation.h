@@ -36,7 +36,7 @@ private:
 };
 
 std::unique_ptr<FloatMemory> host_floats(size_t count);
-// On the calling thread's GPU. Throws Error.
+// Memory of the calling thread's GPU. Throws Error.
 std::unique_ptr<FloatMemory> card_floats(size_t count);
 // Pinned host memory, from which the GPU copies directly.
 std::unique_ptr<FloatMemory> pinned_floats(size_t count);

@@ -67,9 +67,9 @@ public:
     virtual std::string machine_json() = 0; // an object: the measured machine
 };
 
-// With this many threads, 0: as many as the machine offers.
+// Computes with this many threads; 0: as many as the machine offers.
 std::unique_ptr<Workbench> cpu_workbench(int threads);
-// With a kernel from a file beside those of the table, or none. Throws Error (no_gpu).
+// Has the kernel of `file`, unless null, beside the table's kernels. Throws Error (no_gpu).
 std::unique_ptr<Workbench> gpu_workbench(const Hw4Kernel* file = nullptr);
 
 // Prints the GPU's start-up cost for a process, in milliseconds, step by step. Throws Error (no_gpu).

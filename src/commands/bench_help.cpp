@@ -137,8 +137,8 @@ std::string allreduce_help() {
     return R"(usage: hw4 bench allreduce [options]                            one rank
        mpirun -np N build/hw4_mpi bench allreduce [options]     make hw4-mpi
 
-)" + laid_out(R"(Adds up a vector of float32 over the ranks and checks the sums. The columns are
-those of nccl-tests: algbw is the vector's bytes over the time of the slowest rank, busbw 2 (n - 1) / n of that for n
+)" + laid_out(R"(Adds up a vector of float32 over the ranks and checks the sums. The columns are as
+in nccl-tests: algbw is the vector's bytes over the time of the slowest rank, busbw 2 (n - 1) / n of that for n
 ranks. One rank has no bandwidth.
 Several ranks need a build with MPI: make hw4-mpi or make MPI=yes.
 

@@ -1,4 +1,4 @@
-// The command lines of hw4 bench, except those of several ranks (bench_collectives.h).
+// The command lines of hw4 bench, except for several ranks (bench_collectives.h).
 #pragma once
 
 #include <optional>

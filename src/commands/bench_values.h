@@ -15,7 +15,7 @@ namespace hw4::bench {
 // `most`.
 std::optional<int64_t> sized_number(const std::string& text, int64_t least, int64_t most);
 
-// For a value with an unknown name `word`.
+// Refuses a value with an unknown name `word`.
 [[noreturn]] void refuse_name(const char* option, const std::string& text, const std::string& word,
                               const std::vector<std::string>& names);
 

@@ -19,7 +19,7 @@ std::optional<KernelInfo> find_kernel(const std::vector<KernelInfo>& list, const
     return std::nullopt;
 }
 
-// All GPU kernels, even those that this build does not list: the Makefile reads their names from src/gpu/*/kernels.cu.
+// All GPU kernels, listed in this build or not: the Makefile reads their names from src/gpu/*/kernels.cu.
 #ifdef HW4_GPU_KERNELS
 constexpr const char* kGpuKernels = HW4_GPU_KERNELS;
 #else
@@ -68,7 +68,7 @@ void load_kernel_file(Options& options) {
     if (options.kernel_file.empty()) return;
     if (gpu::kernel_list().empty())
         throw Error(ExitCode::no_gpu, "--kernel-file '" + options.kernel_file +
-                                          "' needs a GPU build, and this one is not: " + gpu::build_description());
+                                          "' needs a build with CUDA, and hw4 was " + gpu::build_description());
     options.engine.kernel_file = &gpu::load_kernel_file(options.kernel_file);
     refuse_other_contract(options.engine.kernel_file->name, kF32, *options.engine.contract);
 }

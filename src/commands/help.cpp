@@ -16,7 +16,7 @@ constexpr const char* kUsage = R"(usage: hw4 [options] INPUT OUTPUT [INPUT OUTPU
 
 )";
 constexpr const char* kWhatItIs = R"(Attention, O = softmax(Q K^T / sqrt(d)) V, or its gradients, from file to file,
-on the GPU or the CPU. f32, fixed and fixed16 give the same bytes on every machine, those of the sequential program
+on the GPU or the CPU. f32, fixed and fixed16 give the same bytes on every machine, the bytes of the sequential program
 seq. bf16 and fp16 keep the error within a bound.
 )";
 constexpr const char* kExamples = R"(
@@ -130,7 +130,7 @@ last line has the time of the run.
 
 A failed case says so in one line on standard error, and the others go on; the exit code is that of the first failure.
 Only an internal error ends the run, with a line for each known case that is left. An OUTPUT that is the INPUT or OUTPUT
-of another case is wrong usage: on the command line hw4 then computes no case, in a list all but that one.
+of another case is wrong usage: on the command line hw4 then computes no case, in a list all others.
 )");
 }
 

@@ -79,7 +79,7 @@ public:
         open_.pop_front();
     }
 
-    // After an error that stopped the run: reports all cases that were not computed, including those of the list that
+    // After an error that stopped the run: reports all cases that were not computed, also the cases of the list that
     // were never opened.
     void report_rest(const std::exception_ptr& error) {
         const RankFailure stopped = describe(error);

@@ -1,6 +1,6 @@
 // A row's logsumexp, the natural logarithm of the sum of exp(score * scale) over the keys that the row sees, from its
 // statistics: ln2 * (M + c * origin + log2(l)). The host and the GPU compute it with these functions, so its bytes
-// follow from those of the statistics. It is part of every contract: another logarithm means another revision of
+// follow from the bytes of the statistics. It is part of every contract: another logarithm means another revision of
 // forward.
 //
 // Computed in doubles, with additions, multiplications and divisions only, which every machine rounds alike. If numbers

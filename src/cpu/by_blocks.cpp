@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kManyHeads = 8;  // of keys, per thread
 constexpr int64_t kManyBlocks = 2; // per thread: the long blocks among them occupy the threads once
 
-// Bytes of one head's prepared keys; those of several heads are adjacent.
+// Bytes of one head's prepared keys; the heads are adjacent.
 size_t prepared_stride(const BlockKernel& blocks, const Problem& problem) {
     if (blocks.prepare == nullptr) return 0;
     return (blocks.prepared_bytes(problem.keys, problem.dim) + kCacheLine - 1) / kCacheLine * kCacheLine;

@@ -1,7 +1,7 @@
 // convert_rows: converts between float32, bf16 and fp16 for a kernel that takes another element, and back.
 //
 // Idea      A thread takes 8 columns at a time: 16 bytes of 16-bit numbers, 32 of floats.
-// Who       A block converts some rows of one head of one tensor.
+// Work      A block converts some rows of one head of one tensor.
 // Limits    Memory: 6 bytes per number.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

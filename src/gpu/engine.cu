@@ -314,7 +314,7 @@ public:
         ++chunk.computed;
     }
 
-    // In the writer's own stream: the slot's may have more to compute by now.
+    // The copy is in the writer's own stream: the slot's stream may have more to compute by now.
     const void* fetch(const RowsOut& rows) override {
         use_card();
         cudaStream_t out = out_streams_[static_cast<size_t>(rows.writer)].get();
@@ -410,8 +410,8 @@ private:
                 HW4_CUDA(cudaStreamWaitEvent(stream(slot), chunk_of(slot).of(slice).done()));
     }
 
-    // Adds the times of the previous chunk to the timeline. Its kernels are done if its output was fetched; those of a
-    // failed case may not be.
+    // Adds the times of the previous chunk to the timeline. Its kernels are done if its output was fetched; the kernels
+    // of a failed case may not be.
     void note_kernels(int slot) {
         ChunkOfSlot& chunk = chunk_of(slot);
         for (int slice = 0; slice < chunk.computed && times_.wanted(); ++slice) {

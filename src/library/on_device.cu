@@ -90,7 +90,7 @@ const Choice& choose(const Call& call, const gpu::Device& device) {
     return known.emplace(key, chosen_anew(call, device)).first->second;
 }
 
-// For lse without the caller's statistics, the workspace contains them.
+// Where the caller asks for lse and gives no statistics, the workspace contains them.
 size_t statistics_bytes(const Call& call) {
     return call.lse != nullptr && call.statistics == nullptr ? aligned(call.query_rows() * sizeof(RowStatistics)) : 0;
 }

@@ -148,7 +148,7 @@ std::exception_ptr flaw_of(const Call& call, int64_t batch) {
     return nullptr;
 }
 
-// Not inlined into append(), so that the processor can select the copy with FMA instructions.
+// It stays out of append(), so that the processor can select the copy with FMA instructions.
 HW4_FMA_CLONES void append_rows(const Append& all, int64_t first, int64_t count) {
     for (int64_t row = first; row < first + count; ++row)
         if (all.parts[0].from.element == Element::float32)

@@ -41,7 +41,7 @@ struct BatchExtremes {
     LargestRow query_row;
     double key = 0; // largest magnitudes
     double value = 0;
-    // Where there are gradients:
+    // Set for operations with gradients:
     double query = 0;
     double gradient = 0;
     LargestRow gradient_row;

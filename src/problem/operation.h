@@ -47,7 +47,7 @@ struct Operation {
     int file_code; // in the header of a case file
     List<Operand> inputs;
     List<Operand> outputs;
-    int products; // each of N_q x N_k x d multiply-adds, less those that a mask hides
+    int products; // each of N_q x N_k x d multiply-adds, except where a mask hides keys
     // The operation that this one computes some outputs of, from the same inputs; null: none.
     const Operation* part_of = nullptr;
 };

@@ -29,7 +29,7 @@ struct Problem {
     // Where d and d_v differ: both. Rows in memory are padded with zeros, and the scale is that of d. 0: both are dim.
     int64_t key_columns = 0;
     int64_t value_columns = 0;
-    bool unpadded = false; // tensors do not have these zeros: their rows have as many columns as those of files
+    bool unpadded = false; // tensors do not have these zeros: their rows have as many columns as in files
     // The block of keys of operations that give rows of a block of keys. All keys are inputs.
     int64_t first_key = 0;
     int64_t block_keys = 0;

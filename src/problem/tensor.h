@@ -54,7 +54,7 @@ struct Tensor {
         return rest;
     }
 
-    // As elements of type T.
+    // The same memory as elements of type T.
     template <class T>
     Matrix<T> as() const {
         return {static_cast<T*>(data), static_cast<size_t>(row), static_cast<size_t>(head), static_cast<size_t>(batch)};

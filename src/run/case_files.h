@@ -15,7 +15,7 @@ namespace hw4 {
 
 class CaseFiles {
 public:
-    // Adds a case's file names to those of the run. Throws Error (usage, no_input, cannot_create).
+    // Adds a case's file names to the run's. Throws Error (usage, no_input, cannot_create).
     static void add_names(RunFiles& files, const CaseNames& names, const CaseOptions& options);
 
     // Opens the input, a file or arrays, and reads its header. Also throws Error (bad_data) where the contract cannot

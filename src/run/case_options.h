@@ -22,7 +22,7 @@ struct ArrayNames {
 
     bool given() const { return !inputs().empty() || !gradients().empty(); }
     std::vector<std::string> inputs() const;
-    // None where one file gets all gradients.
+    // Empty where one file gets all gradients.
     std::vector<std::string> gradients() const;
 };
 

@@ -231,7 +231,7 @@ private:
         end_if_done(here, end_of_case(here.number));
     }
 
-    // Not with only a pipe's header, which may claim any number; nor for a part, where other ranks write too.
+    // Leaves out pipes, because a header may claim any number, and parts, because other ranks write too.
     static bool reserve_output(const PendingCase& of) {
         const bool size_known = of.run.input->size_checked() && of.run.part == nullptr;
         if (size_known) of.run.output->reserve(of.problem.file_bytes(of.problem.operation->outputs));

@@ -6,7 +6,7 @@
 //
 // Every stage takes pieces and parts in the order of the cases. No stage waits at a case's end: the readers continue
 // with the next case, this thread lets the engine begin it after it has fed the last piece, and its chunks take the
-// slots in turn after those of the case before. Only where the engine must move its slots, or another engine takes
+// slots in turn after the chunks of the case before. Only where the engine must move its slots, or another engine takes
 // over, must all output be fetched first. The writer of a case's last part settles the case.
 //
 // A case fails alone: its remaining pieces and parts are dropped, and the next case follows. Only a broken engine or a

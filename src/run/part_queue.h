@@ -1,5 +1,5 @@
 // The output's path from the engine to the writers: parts of computed chunks, in the order of the cases and their
-// files; counts for each slot the parts that are not yet fetched, and for each case those that are not yet written.
+// files; counts for each slot the parts that are not yet fetched, and for each case the parts not yet written.
 #pragma once
 
 #include <algorithm>

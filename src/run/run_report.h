@@ -26,8 +26,8 @@ struct RankReport {
     RunFigures figures;
 };
 
-// The ranks' combined report: the engine is that of the first rank that had one; memory and bytes are sums, and a
-// stage's seconds are those of its slowest rank. `in_one_process`: each rank's host memory is that of all.
+// The ranks' combined report: the engine of the first rank that had one, sums of memory and bytes, and for each stage
+// the seconds of its slowest rank. `in_one_process`: each rank's host memory is the memory of all.
 RunReport together(const Problem& problem, const std::vector<RankReport>& ranks);
 RunFigures together(const std::vector<RankReport>& ranks, bool in_one_process);
 

@@ -71,7 +71,7 @@ public:
         starts_ = starts_within(enough, shares);
     }
 
-    // None where the head is not shared.
+    // There are no blocks where the head is not shared.
     size_t count() const { return starts_.size(); }
     int64_t first(size_t block) const { return starts_[block]; }
     int64_t end(size_t block) const { return block + 1 < count() ? starts_[block + 1] : problem_.keys; }

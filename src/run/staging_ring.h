@@ -88,7 +88,7 @@ public:
         });
     }
 
-    // Any thread may call this: readers take no more pieces of the case. The taker still gets those that they took.
+    // Any thread may call this: readers take no more pieces of the case. The taker still gets earlier pieces.
     void abandon(int of) {
         change([&] {
             if (of >= first_) case_of(of).end = case_of(of).taken; // otherwise all of it is out

@@ -7,7 +7,7 @@
 namespace hw4 {
 namespace {
 
-// From and to, in seconds since any common start.
+// The start and the end, in seconds since any common start.
 using Interval = std::pair<double, double>;
 
 // How long a stage was busy, when several streams do the same stage at overlapping times: the length of the union

@@ -1,6 +1,6 @@
 // The contract "f32.step/1": every rounding of a training step, from parameters and tokens to the next parameters.
 //
-// Rounded once means IEEE binary32 to nearest even, denormals kept; doubles likewise binary64. fused() is one rounding,
+// Rounded once means IEEE binary32 to nearest even, denormals kept; doubles are binary64. fused() is one rounding,
 // every other operation has its own. Quotients and roots are rounded once each. orders.h defines how numbers are added
 // up (K-SUM, TOKEN-SUM, ROW-SUM); this header defines everything that is computed element by element.
 //
@@ -34,7 +34,7 @@
 // A NaN's bytes differ between machines, so a step is refused before AdamW when its loss or n2 is not finite. A NaN
 // among the logits, or a largest logit beyond +-2^21 / log2(e), makes the loss NaN or infinite.
 //
-// Rules for code that includes this file: those of src/contracts/f32/forward.h. No sum is ever -0, since each begins
+// The rules for code that includes this file are in src/contracts/f32/forward.h. No sum is ever -0, since each begins
 // with +0, so zeros may be padded anywhere.
 #pragma once
 
@@ -136,7 +136,7 @@ HW4_INLINE LogitUnit logit_unit(float largest) {
     return {M, kRoundToInt - M, (M + kDeepest) * 0x1.62e43p-1f}; // ln2
 }
 
-// With l, the sum of the row's weights.
+// l is the sum of the row's weights.
 HW4_INLINE double cross_entropy_loss(const LogitUnit& unit, float l, float target_logit) {
     if (!within(unit.M, -kIntegerReach, kIntegerReach)) return HUGE_VAL;
     return 0x1.62e42fefa39efp-1 * (unit.M + log2_of(l)) - target_logit;

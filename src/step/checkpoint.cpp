@@ -55,7 +55,7 @@ std::string shape_of(const Parameter& parameter) {
            std::to_string(parameter.columns) + "]";
 }
 
-// With the length before it.
+// The text begins with the length of the header.
 std::string header_of(const TrainingState& state, const std::string& crc) {
     std::string text = R"({"__metadata__":{)";
     const SettingTexts metadata = metadata_of(state, crc);

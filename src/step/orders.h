@@ -107,7 +107,7 @@ HW4_INLINE T row_sum(int64_t columns, const Term& term) {
     return sum;
 }
 
-// A tensor's sum of squares, from those of its segments.
+// A tensor's sum of squares, from the sums of its segments.
 HW4_INLINE double squares_sum(const float* of_segments, int64_t segments) {
     return row_sum<double>(segments, [&](int64_t e, double chain) { return chain + of_segments[e]; });
 }

@@ -21,7 +21,7 @@ public:
     }
 
 protected:
-    // Backward computes O again, since forward's was rounded: the bytes are those of the contract's reference.
+    // Backward computes O again, since forward's was rounded: the bytes equal the contract's reference.
     void compute(const Problem& problem, float* in, const float* forward_out, RowStatistics* statistics,
                  float* out) override {
         round(in, in, problem.input_rows() * problem.dim);

@@ -45,7 +45,7 @@ public:
     // may have fewer sequences.
     std::vector<double> root_into(const Batch& batch, int64_t first, int64_t count, float* gradient,
                                   const Written& written = {});
-    // The sums of squares of the shard's segments, in their places among those of all segments.
+    // The sums of squares of the shard's segments, in their places among the sums of all segments.
     std::vector<float>& squares_of_shard(const float* gradient);
     // Ends step t = 1, 2, ..., given the losses of all sequences, when the segments' sums of squares are complete.
     // Throws Error (bad_data), with nothing updated, if the loss or the norm is not finite.

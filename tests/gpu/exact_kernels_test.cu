@@ -49,7 +49,7 @@ TEST_P(EachGpuKernel, GivesTheReferenceBytesOnMixedRows) {
     for (const AttentionCase& test : mixed_rows_cases(contract())) expect_statistics_too(test);
 }
 
-// Without HW4_SOAK the small ones, and from there on those near a multiple of 16 and some even ones.
+// Without HW4_SOAK the small sizes, and then sizes near a multiple of 16 and some even ones.
 TEST_P(EachGpuKernel, GivesTheReferenceBytesForEveryHeadSize) {
     for (int64_t dim = 1; dim <= 256; ++dim) {
         if (!soaks() && dim > 66 && dim % 16 != 15 && dim % 16 > 2 && dim % 16 != 4 && dim % 16 != 8) continue;

@@ -248,7 +248,7 @@ TEST_P(EachGpuBackwardKernel, GivesGradientsOfAnyBlockOfKeys) {
         }
 }
 
-// In rounds of several heads, and of several rows of one head.
+// The rounds have several heads, or several rows of one head.
 TEST_P(EachGpuBackwardKernel, GivesDqAloneOfEveryHead) {
     for (const Mask mask : kEveryMask)
         for (const Sizes& sizes :

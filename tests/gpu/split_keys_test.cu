@@ -36,7 +36,7 @@ std::vector<float> values_of(const Problem& problem, Keys keys) {
     std::mt19937 source(7);
     std::uniform_real_distribution<float> draw(-1, 1);
     std::vector<float> values;
-    const bool low = keys == Keys::first_tile_low; // all scores are negative, those of the first tile most of all
+    const bool low = keys == Keys::first_tile_low; // all scores are negative, most of all in the first tile
     for (int64_t batch = 0; batch < problem.batches; ++batch) {
         for (size_t i = 0; i < problem.floats_in(problem.heads * problem.queries); ++i)
             values.push_back(low ? std::fabs(draw(source)) : 3 * draw(source));

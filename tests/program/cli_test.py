@@ -954,16 +954,6 @@ class UsageTest(CliTest):
     def refused(self, wanted, *options):
         self.assert_refused(USAGE, wanted, *options, self.source, self.out, device=None)
 
-    def test_refusals(self):
-        """One mistake of each kind; CommandLine of the unit tests has the rest."""
-        for wanted, *options in ((r"--threads '0': need a whole number from 1 to 1024", "--threads=0"),
-                                 (r"'--bogus'", "--bogus"), (r"'--time=5'", "--time=5"), (r"'-x'", "-x"),
-                                 (r"--device 'tpu': need auto, gpu or cpu", "--device", "tpu"),
-                                 (r"no kernel 'bogus'; --list-kernels", "--kernel", "bogus"),
-                                 (r"no kernel 'genric' \(did you mean generic\?\)", "--kernel", "genric")):
-            self.refused(wanted, *options)
-        self.assert_refused(USAGE, r"'--trace' needs a value", self.source, self.out, "--trace")
-
     def test_kernel_of_the_other_device(self):
         for contract in contract_names():
             for device, other in (("cpu", "gpu"), ("gpu", "cpu")):

@@ -172,7 +172,7 @@ class Matrix(cli_test.CliTest):
         if way.form != "pipe":
             yield subprocess.DEVNULL
             return
-        # Not Python's input=, which fills a pipe in pieces of 4096 bytes and would only add thousands of equal reads.
+        # Python's input= fills a pipe in pieces of 4096 bytes, which would only add thousands of equal reads.
         with subprocess.Popen(["cat", self.dir / "case.in"], stdout=subprocess.PIPE) as cat:
             yield cat.stdout
 

@@ -123,7 +123,7 @@ private:
         }
     }
 
-    // The contract's thresholds, and those of kernels that stay one unit clear of them.
+    // The contract's thresholds, and thresholds of kernels that stay one unit clear of them.
     void add_borders() {
         const float unit = scale_.inv_c;
         for (const int64_t tile : {0, 1, 2}) {

@@ -9,7 +9,7 @@
 
 namespace hw4 {
 
-// With one head.
+// A problem with one head.
 inline Problem causal_problem(int64_t queries, int64_t keys, int64_t dim) {
     Problem problem(1, queries, dim);
     problem.keys = keys;

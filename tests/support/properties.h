@@ -1,6 +1,6 @@
 // Properties of attention, as tests over a list of subjects: the reference and the CPU's kernels (properties_test.cpp),
-// the GPU's kernels (gpu_properties_test.cu). Other tests compare the subjects' bytes; these tests show that the bytes
-// are those of attention, and check the exact consequences of the contract.
+// the GPU's kernels (gpu_properties_test.cu). Other tests compare the subjects' bytes; these tests show that the
+// subjects compute attention, and check the exact consequences of the contract.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ protected:
     static bool in_floats() { return GetParam().contract == &kF32; }
 
     // A power of two is exact under every contract. A sign change is not exact in digits: the digits of -n are not
-    // those of n with the signs changed where one of them is -128.
+    // the digits of n with the signs changed where one of them is -128.
     static std::vector<float> exact_factors(std::vector<float> factors) {
         if (!in_floats())
             factors.erase(std::remove_if(factors.begin(), factors.end(), [](float x) { return x < 0; }), factors.end());
@@ -214,7 +214,7 @@ TEST_P(Properties, APowerOfTwoOrASignMayMoveFromQToK) {
     }
 }
 
-// Permuting the rows of Q, or the columns of V, permutes those of the output alike.
+// Permuting the rows of Q, or the columns of V, permutes the output's in the same way.
 TEST_P(Properties, APermutationOfQueriesOrColumnsOfVPermutesTheOutput) {
     for (const CaseKind kind : {CaseKind::uniform, CaseKind::brink})
         for (const Problem& problem : problems())

@@ -80,9 +80,9 @@ inline Stray stray_low(int64_t n, int64_t row, float units, float later, bool sh
     return stray;
 }
 
-// N keys of d columns: scores on both sides of every threshold, the contract's (72, -120, -8) and those of kernels that
-// stay one unit clear of them; the row in each warp of a block of 128 and in a ragged last block; the key in the first
-// tile, a later one, a later segment.
+// N keys of d columns: scores on both sides of every threshold, the contract's (72, -120, -8) and thresholds of kernels
+// that stay one unit clear of them; the row in each warp of a block of 128 and in a ragged last block; the key in the
+// first tile, a later one, a later segment.
 inline std::vector<Stray> strays(int64_t n, int64_t d) {
     std::vector<int64_t> rows;
     for (const int64_t row : {int64_t{0}, int64_t{37}, int64_t{70}, int64_t{127}})

@@ -146,7 +146,7 @@ TEST_P(Window, AWindowThatBeginsASegmentIsAProblemOfItsKeys) {
     }
 }
 
-// Blocks of rows with windows that begin in other tiles than those of the row before; text generated in chunks.
+// Blocks of rows with windows that begin in other tiles than the row before; text generated in chunks.
 TEST_P(Window, ASequenceInChunksIsTheWholeOne) {
     constexpr int64_t kTokens = 700;
     for (const int64_t window : {50, 260}) {

@@ -65,7 +65,13 @@ class Runs(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.dir = Path(folder.name)
         self.json = self.dir / "out.json"
-        self.ncu_saying(sample("t28.csv"), lines=sample("t28.jsonl"))
+        lines = sample("t28.jsonl").splitlines()
+        self.program("ncu", "import json\nif sys.argv[1:] == ['--version']:\n    sys.exit(print('Version 2025.1'))\n"
+                            f"open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write({sample('t28.csv')!r})\n"
+                            "open(CALLS, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
+                            f"cells = [CELL(json.loads(line)) for line in {lines!r}]\n"
+                            "path = sys.argv[sys.argv.index('--output') + 1]\n"
+                            "open(path, 'w').write(json.dumps({'results': cells}))")
         self.program("hw4", "")
 
     def program(self, name, body):
@@ -74,46 +80,22 @@ class Runs(unittest.TestCase):
                         f"{CELL}\n{body}\n")
         path.chmod(0o755)
 
-    def ncu_saying(self, log, lines):
-        """An ncu that records its arguments, writes the log file and ends; hw4 bench --output has the launches of a
-        sample's `lines`."""
-        self.program("ncu", "import json\nif sys.argv[1:] == ['--version']:\n    sys.exit(print('Version 2025.1'))\n"
-                            f"open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write({log!r})\n"
-                            "open(CALLS, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
-                            f"cells = [CELL(json.loads(line)) for line in {lines.splitlines()!r}]\n"
-                            "if '--output' in sys.argv:\n    path = sys.argv[sys.argv.index('--output') + 1]\n"
-                            "    open(path, 'w').write(json.dumps({'results': cells}))")
-
-    def run_program(self, *command):
+    def test_every_kernel(self):
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HW4_PROC": str(self.dir / "proc"),
                        "PATH": f"{self.dir}{os.pathsep}{os.environ['PATH']}"}
-        done = run_forked([sys.executable, *command], env=environment)
-        self.assertNotIn("Traceback", done.stderr)
+        done = run_forked([sys.executable, ROOT / "profile/profile", "--hw4", self.dir / "hw4", "--json", self.json],
+                          env=environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done
-
-    def profile(self, *arguments):
-        return self.run_program(ROOT / "profile/profile", "--hw4", self.dir / "hw4", "--json", self.json, *arguments)
-
-    def document(self):
-        document = json.loads(self.json.read_text())
-        self.assertTrue(document["complete"])
-        return document
-
-    def calls(self):
-        return [json.loads(line) for line in (self.dir / "calls").read_text().splitlines()]
-
-    def test_every_kernel(self):
-        done = self.profile()
         for kernel in KERNELS:
             self.assertEqual(done.stdout.count(f"\nt28   {kernel} "), 5, kernel)
-        call, = self.calls()
+        call, = map(json.loads, (self.dir / "calls").read_text().splitlines())
         self.assertEqual(call[3].split(","), [*metrics.columns(), *gpu_peaks.COLUMNS])
         self.assertEqual(call[4:10], ["--csv", "--page", "raw", "--print-units", "base", "--log-file"])
         self.assertEqual(call[11:-1], [str(self.dir / "hw4"), "bench", "--once", "--device", "gpu", "--impl", "f32",
                                        "--passes", "forward", "--kind", "uniform", "--quiet", "--kernel", "all",
                                        "--shape", "4,16384,64", "--output"])
-        document = self.document()
+        document = json.loads(self.json.read_text())
+        self.assertTrue(document["complete"])
         self.assertNotIn(str(self.dir), json.dumps(document["ncu"]))
         self.assertEqual([metric["key"] for metric in document["metrics"]], KEYS)
         shared = document["launches"][1]
@@ -123,21 +105,6 @@ class Runs(unittest.TestCase):
                           "function": "void row_tiles<RowTiling<unnamed>::SharedTiles, 2>>(KernelArgs)"})
         self.assertEqual(shared["metrics"]["shared_load_conflicts"], 66572333314)
         self.assertEqual(shared["stalls"]["barrier"], 3.5)
-
-    def test_passes_beside_the_kernel_are_left_out(self):
-        """The contract fixed has such passes; the samples stand in, with one more column."""
-        names, units, *rows = sample("t28.csv").splitlines()[3:]
-        column = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
-        beside = [rows[0].replace("plain_rows(KernelArgs)", name) for name in
-                  ("prepare_kernel<64>(PrepareArgs)", "round_rows<Bf16>(RoundArgs)", "widen_rows<Bf16>(WidenArgs)")]
-        table = [f'{names},"{column}"', f'{units},"%"']
-        for row_of in rows:
-            table += [*(f'{other},"1.00"' for other in beside[:2]), f'{row_of},"57.25"', f'{beside[2]},"1.00"']
-        self.ncu_saying("\n".join(table) + "\n", lines=sample("t28.jsonl"))
-        self.profile("--contract", "fixed")
-        launches = self.document()["launches"]
-        self.assertEqual([one["kernel"] for one in launches], list(KERNELS))
-        self.assertEqual(launches[0]["metrics"]["tensor_pipe_pct"], 57.25)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,7 @@ class Templates(unittest.TestCase):
     def render(self, text, **options):
         renderer = Renderer(self.FACTS, {"small": lambda: "| a |"},
                             {"one": lambda: ("an alt", "A caption of {{ here.x }}.", {"x": 5}),
-                             "two": lambda: ("other", "Other.", {})}, {"rung": lambda: "```cpp\nx;\n```"},
-                            lambda name: name == "there")
+                             "two": lambda: ("other", "Other.", {})}, {"rung": lambda: "```cpp\nx;\n```"})
         self.unused = renderer.unused
         return renderer.render(text, "x.md", "figures", **options)
 

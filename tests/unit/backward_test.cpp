@@ -220,7 +220,7 @@ std::vector<float> one_by_one(const Problem& problem, const std::vector<float>& 
     const auto g = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
     std::vector<float> out(static_cast<size_t>(problem.batches) * problem.batch_output_floats());
     for_each_head(problem, in, out, [&](const HeadOf<float>& head, int64_t, int64_t h) {
-        const bool is_last = (h + 1) % (problem.heads / problem.kv_heads) == 0; // among those that share keys
+        const bool is_last = (h + 1) % (problem.heads / problem.kv_heads) == 0; // of the heads that share keys
         std::vector<float> o(static_cast<size_t>(problem.queries * d));
         std::vector<RowStatistics> rows(static_cast<size_t>(problem.queries));
         const UnitOperands forward{problem.queries, n,           d, {head.q, head.k, head.v}, {o.data()},

@@ -47,7 +47,7 @@ TEST(Exp2, EveryFloatOfItsDomainIsWithinTheStatedError) {
     EXPECT_LT(above, 1.5e-7);
 }
 
-// Without HW4_SOAK every seventh.
+// Every seventh without HW4_SOAK.
 TEST(Exp2, EveryTinyFloatGivesExactlyOne) {
     const auto differences = [](uint32_t first, uint32_t last) {
         return exp2_differences_from_one(first, last, soaks() ? 1 : 7);

@@ -236,7 +236,7 @@ TEST_P(HalfTiles, StayFiniteAtTheEndOfTheDomain) {
     }
 }
 
-// Also where scores are adjacent floats.
+// Scores may be adjacent floats.
 TEST_P(HalfTiles, GiveTheValueOfTheLargestOfHugeScores) {
     for (const int power : {16, 24, 60, 110})
         expect_value_of_the_largest(33, 3, power, [](const Problem& p, const Values& v) { return attend(p, v); });

@@ -88,10 +88,9 @@ TEST(KernelFileOption, NeedsAGpuBuild) {
     Options options;
     load_kernel_file(options);
     options.kernel_file = "none.so";
-    EXPECT_EQ(
-        failure_of([&] { load_kernel_file(options); }),
-        (Failure{ExitCode::no_gpu, "--kernel-file 'none.so' needs a GPU build, and this one is not: built without "
-                                   "CUDA"}));
+    EXPECT_EQ(failure_of([&] { load_kernel_file(options); }),
+              (Failure{ExitCode::no_gpu, "--kernel-file 'none.so' needs a build with CUDA, and hw4 was built without "
+                                         "CUDA"}));
 }
 
 } // namespace

@@ -183,7 +183,7 @@ TEST_F(PipelineRun, NamesTheSameOfSeveralFlawsEveryTime) {
 
 // An output that takes nothing stops the writer: a slot whose rows are written directly from it must wait, but a slot
 // whose rows were already fetched need not.
-TEST_F(PipelineRun, ComputesASlotAgainOnceNobodyNeedsItsRows) {
+TEST_F(PipelineRun, ComputesASlotAgainOnceNoWriterNeedsItsRows) {
     write_case(3, 2048, 16); // a batch's output is twice a pipe's capacity
     const std::string path = folder_ / "pipe";
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -311,7 +311,7 @@ protected:
         EXPECT_EQ(cases.open, 0);
     }
 
-    // Also checks the output of the cases that did not fail.
+    // Checks the output of the cases that did not fail, too.
     std::map<size_t, Failure> failures_in(const ListedCases& cases) const {
         std::map<size_t, Failure> failures;
         EXPECT_EQ(cases.ends.size(), names_.size());

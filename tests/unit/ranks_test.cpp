@@ -195,7 +195,7 @@ TEST(Gathering, GoesOnToTheEndWhereNothingCanBeWritten) {
     EXPECT_EQ(calls, 1);
 }
 
-TEST(Gathering, NobodyWaitsForRoomWhenAnotherRankHasEnded) {
+TEST(Gathering, NoRankWaitsForRoomWhenAnotherHasEnded) {
     const auto body = [](Ranks& ranks) {
         if (ranks.rank() == 1) throw Error(ExitCode::io_error, "gone");
         Gathering gathering(ranks);

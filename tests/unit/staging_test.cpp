@@ -226,7 +226,7 @@ TEST(PartQueue, ACaseIsDoneAfterItsEndAndAllItsParts) {
     EXPECT_TRUE(queue.done(second));
 }
 
-// For one pipe or two.
+// The queue has one pipe or two.
 TEST(PartQueue, WhatIsWrittenInTurnIsGivenToOneAtATime) {
     PartQueue queue;
     queue.push({0, 0, 0, 1, 0, true});

@@ -13,7 +13,7 @@ __device__ float widened(float x) { return x; }
 __device__ float widened(__half x) { return __half2float(x); }
 __device__ float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
 
-// Never contracted, never computed in a wider type.
+// The compiler neither contracts nor widens these additions.
 __device__ float added(float a, float b) { return __fadd_rn(a, b); }
 __device__ __half added(__half a, __half b) { return __hadd_rn(a, b); }
 __device__ __nv_bfloat16 added(__nv_bfloat16 a, __nv_bfloat16 b) { return __hadd_rn(a, b); }

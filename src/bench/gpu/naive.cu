@@ -180,7 +180,7 @@ public:
                     whole(product.count), kInFloat32, kAnyAlgorithm),
               "cublasGemmStridedBatchedEx");
     }
-    // In float32 without tensor cores, which is cuBLAS's default.
+    // cuBLAS's default is float32 without tensor cores.
     void multiply(const step::LinearProduct& of) const {
         const float one = 1;
         const float none = 0;

@@ -140,7 +140,7 @@ private:
         for (const float total : total_) *dq++ = scaled_gradient(total, g_);
     }
 
-    // Adds a segment of queries, those that see the key, to the key's group.
+    // Adds the queries of a segment that see the key to the key's group.
     void sum_over_queries(const Floats& pairs, const float* rows, int64_t j, int64_t first, int64_t end, float* group) {
         std::fill(chain_.begin(), chain_.end(), 0.0f);
         for (int64_t i = first; i < end; ++i)

@@ -3,7 +3,7 @@
 // size. All else is as in src/contracts/fixed/forward.h.
 //
 //   tiles    of 128 keys.
-//   digits   |n| <= 0x7f7f, n = n1*2^8 + n0. Groups, factors and roundings are those of "fixed"; e is the largest up to
+//   digits   |n| <= 0x7f7f, n = n1*2^8 + n0. Groups, factors and roundings are as in "fixed"; e is the largest up to
 //            141. A row of Q has e at most 28 less the least e of the unit's tiles of K, so that F, below, is at most
 //            12 in the tile of the largest keys.
 //   score    x = combined(L0, L1), in units of 2^-F, F = eq + ek - 16: L0 = sum q1*k1, L1 = sum (q1*k0 + q0*k1). The

@@ -21,7 +21,7 @@
 //
 // The bound is around the reference: the contract f32 (src/contracts/f32/forward.h), every operation in its order, on
 // the rounded inputs, with O rounded. Weights stay float32 there. On the CPU the kernels of f32 compute exactly that on
-// widened numbers and have its bytes: all kernels of fp16, and those of bf16 outside src/cpu/half, where kernels
+// widened numbers and have its bytes: all kernels of fp16, and kernels of bf16 outside src/cpu/half, where kernels
 // multiply bf16 numbers themselves and are within the bound. The error: with u = 2^-8 for bf16 and 2^-11 for fp16, |O|
 // <= max|V| gives at most u*max|V|, or half the least denormal if that is more, for the last rounding, besides f32's
 // own error, which is thousands of times smaller than u for moderate scores.

@@ -1,4 +1,4 @@
-// The references of bf16 and fp16: those of f32 on rounded inputs, with rounded outputs.
+// The references of bf16 and fp16: f32's references on rounded inputs, with rounded outputs.
 #include <vector>
 
 #include "src/contracts/contract.h"

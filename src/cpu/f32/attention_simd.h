@@ -229,7 +229,7 @@ struct Attention {
     static void pack_keys(const Tile& tile, int64_t first, int64_t dim, float* to) {
         pack_transposed(tile.k + first, tile.keys, dim, packed_columns(first, dim), to, kKeyTile);
     }
-    // In their own layout, with zeros for keys and columns that do not exist.
+    // The values have their own layout, with zeros for keys and columns that do not exist.
     static void pack_values(const Tile& tile, int64_t first, int64_t dim, float* to) {
         const int64_t columns = packed_columns(first, dim);
         const int64_t padded = padded_dim(columns);

@@ -131,8 +131,8 @@ struct FixedAttention : DigitTiles<Rules, V> {
         for (int64_t step = 0; step < step_count; ++step, a += kStepA, b += kStepB) sums.step(a, b);
     }
 
-    // Calls end(column, row vector, x) for `columns` columns and those that fill the last panel. With kFinishesLate,
-    // the products of a panel run while the panel before is finished.
+    // Calls end(column, row vector, x) for `columns` columns and the columns that fill the last panel. With
+    // kFinishesLate, the products of a panel run while the panel before is finished.
     template <class Sums, class End>
     static HW4_INLINE void panels(const uint8_t* a, const uint8_t* block, size_t block_bytes, int64_t columns,
                                   int64_t step_count, End end) {

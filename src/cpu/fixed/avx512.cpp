@@ -63,7 +63,7 @@ struct Avx512Vnni : Avx512Machine {
                     for (int r = 0; r < kRowVectors; ++r) l[i][x][r] = Words(column(from, i, x));
         }
 
-        // Not loaded earlier than here: there are registers for only one digit of a at a time.
+        // Loaded here and not earlier: there are registers for only one digit of a at a time.
         static HW4_INLINE void next_digit(__m512i (&a)[kRowVectors], const uint8_t* from) {
             keep_order();
 #pragma GCC unroll 2

@@ -52,7 +52,7 @@ struct Sdot : NeonMachine {
             add<3>(l, a, b);
         }
 
-        // Not loaded earlier than here: there are registers for only one digit of a at a time.
+        // Loaded here and not earlier: there are registers for only one digit of a at a time.
         static HW4_INLINE void next_digit(int8x16_t (&a)[kRowVectors], const int8_t* from) {
             keep_order();
 #pragma GCC unroll 2

@@ -54,7 +54,7 @@ struct Smmla : NeonMachine {
                     for (int r = 0; r < kRowPairs; ++r) l[i][x][r] = pair_twice(from + i * digit_bytes + 8 * x);
         }
 
-        // Not loaded earlier than here: there are registers for only two inputs of a at a time.
+        // Loaded here and not earlier: there are registers for only two inputs of a at a time.
         static HW4_INLINE int8x16_t next_operand(const int8_t* from) {
             keep_order();
             return vld1q_s8(from);

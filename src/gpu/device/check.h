@@ -40,7 +40,7 @@ inline void check(cudaError_t status, const char* call, const char* file, int li
     throw Error(exit_code_of(status), describe(status, call, file, line));
 }
 
-// For destructors, which must not throw: reports the failure, and the program goes on. While an exception is being
+// Destructors must not throw: this reports the failure, and the program goes on. While an exception is being
 // thrown it is silent: the context is broken then, and every destructor would repeat the message.
 inline void report(cudaError_t status, const char* call, const char* file, int line) noexcept {
     if (status != cudaSuccess && std::uncaught_exceptions() == 0)

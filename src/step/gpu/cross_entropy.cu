@@ -1,5 +1,5 @@
 // Cross entropy: a block for each row of logits, a warp for each segment. A warp keeps the weights of its first segment
-// in registers, those of the second in shared memory, and those of later ones in the row itself.
+// in registers, of the second in shared memory, and of later ones in the row itself.
 #include "src/step/gpu/rows.cuh"
 
 #include <cuda_pipeline_primitives.h>

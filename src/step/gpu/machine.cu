@@ -33,7 +33,7 @@ Owned<T> allocate(size_t count) {
     return {static_cast<T*>(memory->get()), [memory](T*) {}};
 }
 
-// A stream with the highest priority: its blocks start before those of other streams.
+// A stream with the highest priority: its blocks start before other streams' blocks.
 gpu::Stream make_first_stream() {
     int least = 0;
     int greatest = 0;

@@ -49,7 +49,7 @@ inline GradientArgs gradient_args(const Launch& launch, const RowFacts* rows) {
     for (Heads<const float>* matrix : {&forward.k, &forward.v})
         matrix->at += static_cast<size_t>(asked.first_key) * matrix->row;
     forward.keys = asked.keys;
-    // Under a mask the last rows of a block see more keys than the block has: those behind it.
+    // Under a mask the last rows of a block see more keys than the block has: keys behind the block.
     forward.sight.first = problem.mask == Mask::none ? asked.keys : forward.sight.first - asked.first_key;
     args.dout = heads_of<const float>(launch.in[3].from_row(asked.unseeing_rows), problem.heads);
     if (asked.gives_dk_dv) {

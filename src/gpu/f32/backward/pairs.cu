@@ -11,7 +11,7 @@ namespace hw4::gpu {
 //
 // Idea      Flash attention avoids memory of N x N numbers because tensor cores outrun it. Float32 fma do not: two
 //           products of d columns per pair take longer than its 8 bytes.
-// Who       As in forward's tile kernel: 128 query rows (64 with little shared memory) against tiles of 64 keys, 8 x 8
+// Work      As in forward's tile kernel: 128 query rows (64 with little shared memory) against tiles of 64 keys, 8 x 8
 //           pairs per thread (8 x 4 for d > 64), both products as outer products from transposed shared memory.
 // Loop      over products: S of a tile from Q and K, then dP from dO and V, by the same code with other addresses; two
 //           products one after the other would be twice the code, which the multiprocessor could not fetch in time.

@@ -1,7 +1,7 @@
 // plain_gradients: the baseline of backward, straight from global memory.
 //
 // Idea      None yet: the contract's loops, a warp for each row of dQ, and one for each row of dK and dV.
-// Who       Lane = other row of a tile of 32 for the pairs, lane = column (one in each chunk of 32) for the sums.
+// Work      Lane = other row of a tile of 32 for the pairs, lane = column (one in each chunk of 32) for the sums.
 // Memory    No shared memory. Each lane reads its own row of both operands, so the 32 loads of a step touch 32 cache
 //           lines. Every pair is computed twice: once for dQ, and once for dK and dV.
 // Order     The contract's, unchanged.

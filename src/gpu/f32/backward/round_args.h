@@ -24,7 +24,7 @@ struct RoundArgs {
     int rows;      // queries of each unit
     // P of the round's units, in tiles of 128 rows and 64 keys, [unit][block of rows][tile of keys][kPairTile]; dS is
     // `ds_from_p` floats behind P. Within a tile pairs have the order of a warp's lanes (kPairLine). Rows, and keys, up
-    // to the next multiple of 64 are zeros if there is no pair; of the keys that a query does not see, only those that
+    // to the next multiple of 64 are zeros if there is no pair; of the keys that a query does not see, only keys that
     // sums read are stored. Behind a block of keys memory is undefined: only sums of dQ would read it.
     float* p;
     size_t ds_from_p;
@@ -38,7 +38,7 @@ struct RoundArgs {
     float* dk_parts;
     float* dv_parts;
     size_t part_row;
-    uint32_t first_sum; // the job of the first block of sums: behind those of dK and dV if only dQ is wanted
+    uint32_t first_sum; // the job of the first block of sums: behind the blocks of dK and dV if only dQ is wanted
 
     HW4_INLINE const ForwardArgs& forward() const { return all.forward; }
     HW4_INLINE uint32_t unit(uint32_t of_round) const { return first_unit + of_round; }

@@ -3,7 +3,7 @@
 // Idea      32 rows share every other row: a block loads 32 of the others at a time into shared memory, where
 //           plain_gradients reads them for each row. It uses what forward's rungs have taught: rows 33 floats apart,
 //           loads along the rows, unrolled loops, sums in registers.
-// Who       A block of 32 warps takes 32 rows of a unit and walks over all others that any of them sees; warp = row.
+// Work      A block of 32 warps takes 32 rows of a unit and walks over all others that any of them sees; warp = row.
 //           For the pairs lane = other row, for the sums lane = column (one in each chunk of 32 columns).
 // Memory    The two operands of its rows 32 x D each, one chunk of the others 32 x 33, dS and P 32 x 32 each: 20.1 KiB
 //           for D = 32, 28.1 for 64, 44.1 for 128. With D = 256 that would be 76, and the registers of 32 warps would
@@ -136,7 +136,7 @@ __global__ __launch_bounds__(T::kThreads, 1) void shared_gradients(const __grid_
                 Factors factors{};
                 if (seen.has(tile + lane))
                     factors = factors_of(args, score, dP, Own::facts(args, unit, row, other_unit, tile + lane));
-#pragma unroll // the warp has read those of the previous tile: there were barriers since
+#pragma unroll // the warp has read the previous tile's factors: there were barriers since
                 for (int sum = 0; sum < T::kSums; ++sum) tiles.factors[sum][warp][lane] = factors.of[sum];
                 add_tile<T>(sums, tiles, others, tile, dim);
             }

@@ -3,7 +3,7 @@
 // Idea      dV_j = sum_i P dO_i and dK_j = sum_i dS q_i read pairs in storage order, query after query, and dQ_i =
 //           sum_j dS k_j reads along their rows, four keys at a time. There is no other work: these are the simplest
 //           and fastest loops of backward.
-// Who       A block has 128 rows of the result and 64 columns (32 if d is at most that), a thread 8 x 8 of them (or
+// Work      A block has 128 rows of the result and 64 columns (32 if d is at most that), a thread 8 x 8 of them (or
 //           8 x 4). Two stages of shared memory: a segment of 64 summed rows is multiplied while the next is copied.
 // Order     A stage is a segment, one chain in registers from +0, then added to the group's sums, also in registers. A
 //           group's sums go to memory: added to the totals, in the result's place, or, to have more blocks, stored
@@ -43,12 +43,12 @@ struct SumJob {
     uint32_t unit;    // of the round
     int first_row;    // of the result: keys, or rows of the round
     int first_column; // the same for columns
-    int first_stage;  // of the summed rows; those of dQ are taken from the last to the first
+    int first_stage;  // of the summed rows; dQ's are taken from the last to the first
     int end_stage;
     int group; // if groups are summed separately
 };
 
-// Pairs swap places in shared memory, by exclusive or, so that neither the lanes that copy nor those that read have
+// Pairs swap places in shared memory, by exclusive or, so that neither lanes that copy nor lanes that read have
 // bank conflicts: groups of four keys, or of four queries.
 __device__ __forceinline__ int exchanged_of_keys(int down) { return (down & 1) << 2; }
 __device__ __forceinline__ int exchanged_of_queries(int down, int second) {
@@ -371,7 +371,7 @@ __device__ __forceinline__ void sum_stages(const RoundArgs& args, const SumJob& 
         store_group<T>(group, target_of<T>(args, job), at, {args.dq_parts != nullptr, true, true, job.of != SumOf::dv});
 }
 
-// First all blocks of dK and dV, then those of dQ: a multiprocessor that runs both at a time has too much code to
+// First all blocks of dK and dV, then all of dQ: a multiprocessor that runs both at a time has too much code to
 // fetch. Under a mask the first keys and the last queries, of all units, have the most work and come first.
 struct SumGrid {
     uint32_t key_blocks; // in a unit

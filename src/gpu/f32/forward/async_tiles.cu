@@ -5,7 +5,7 @@
 //           takes two passes instead of four when lanes n and n^1, or n and n^2, read the same address: bit 0 of the
 //           lane moves across only, bit 1 down only. Without asynchronous copies this placement gains 0.8 % on t28
 //           and 5 % on t29, since warps wait for global memory.
-// Who, Memory, Order   As in register_tiles.
+// Work, Memory, Order  As in register_tiles.
 // No help   K through registers, transposed 4 x 4 there: the first fma of p*v waited for the loads, 6.6 % of all
 //           samples.
 #include "src/gpu/f32/forward/tile_kernel.cuh"

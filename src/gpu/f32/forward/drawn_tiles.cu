@@ -10,7 +10,7 @@
 //           from the longest to the shortest. There the rows of a block are dealt among its threads, so that in the
 //           last tile all of them leave out as much, and the scores have shorter loops: all code that a row of tiles
 //           runs through fits the instruction cache. For 16 x 32 x 512 x 64: 5 % by shorter code, 11 % by the rest.
-// Who, Memory, Order   As in woven_tiles, with zeros for missing columns. Scratch: up to 21 MB on an H200, for each
+// Work, Memory, Order  As in woven_tiles, with zeros for missing columns. Scratch: up to 21 MB on an H200, for each
 //           launch at a time.
 // Limits    With a window and missing columns, blocks have half the rows, so that a build has fewer kernels: 8 % longer
 //           where a window is long (kSmallBlockCost; not measured).

@@ -1,7 +1,7 @@
 // plain_rows: the baseline, straight from global memory.
 //
 // Idea      None yet: the contract's loops, a warp for each query row.
-// Who       Lane = key of a tile of 32 for the scores, lane = column (one in each chunk of 32) for the output.
+// Work      Lane = key of a tile of 32 for the scores, lane = column (one in each chunk of 32) for the output.
 // Memory    No shared memory. Each lane reads its own key row, so the 32 loads of a step touch 32 cache lines.
 // Order     The contract's, unchanged.
 #include "src/gpu/device/check.h"

@@ -181,11 +181,11 @@ struct Factors {
 constexpr int kRoundSteps = 8;
 
 // A chain of outer products from the current factors up to where b reaches `end`; advances the factors past them.
-// Steps    defines a step: a(u) and b(u), how many bytes the factors of step u are beyond those of step 0,
+// Steps    defines a step: a(u) and b(u), how many bytes the factors of step u are beyond step 0's,
 //          linear in whole rounds of kRoundSteps; load(), step u's factors into a slot; multiply(), the outer product.
 // kUnroll  Steps of a round, an even number; the chain is a whole number of rounds.
 // kAhead   The operands of the first step are already in slot 0; each step loads the next one's before it computes,
-//          the last step those of the step after the chain.
+//          the last step the operands of the step after the chain.
 // kPeeled  The first step multiplies instead of adding to the registers.
 // copies() Called at the beginning of each round: starts asynchronous copies to shared memory.
 template <class Steps, int kUnroll, bool kAhead, bool kPeeled, int kN, class Copies>

@@ -3,7 +3,7 @@
 // Idea      With Q, K and the weights TRANSPOSED in shared memory every step is an outer product of two short vectors
 //           read as float4: at d = 64 8 x 8 tiles, 64 fma for 4 loads, where register_rows has 5 loads for 4 fma. And
 //           there is no running maximum: see tile_kernel.cuh.
-// Who       A warp has 32 query rows and all 64 keys of a tile, a thread 8 x 8 scores and 8 rows x 4 (d = 32) or 8
+// Work      A warp has 32 query rows and all 64 keys of a tile, a thread 8 x 8 scores and 8 rows x 4 (d = 32) or 8
 //           columns. d = 128, and small blocks at 64: two warps for the rows, each with half the keys and half the
 //           columns, so 8 x 4 scores. Lanes in rows of eight.
 // Memory    A block of 128 rows: 74 KiB at d = 32 (3 blocks per multiprocessor), 111 at 64 (2), 181 at 128 (1). From

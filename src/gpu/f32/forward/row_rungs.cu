@@ -37,7 +37,7 @@ struct LaneColumns {
     __device__ __forceinline__ float& at(int chunk) const { return first[chunk * kTile]; }
 };
 
-// None for a row that does not exist.
+// No columns for a row that does not exist.
 __device__ __forceinline__ LaneColumns lane_columns(const ForwardArgs& args, float* out, int64_t row, int lane) {
     if (row >= args.queries) return {nullptr, 0};
     return {out + static_cast<size_t>(row) * args.out.row + lane, (args.dim - lane + kTile - 1) / kTile};
@@ -310,7 +310,7 @@ void launch_row_tiles(const Launch& launch, cudaStream_t stream) {
 //
 // Idea      32 query rows share every key: a block loads 32 keys at a time into shared memory and all its rows read
 //           them there, so that K and V leave global memory once for 32 rows; plain_rows reads them for each row.
-// Who       A block of 32 warps takes 32 query rows of a batch and walks over all keys; warp = query row. For the
+// Work      A block of 32 warps takes 32 query rows of a batch and walks over all keys; warp = query row. For the
 //           scores lane = key, for the output lane = column (one in each chunk of 32 columns). For loads, lane = row
 //           of the tile: adjacent lanes read a whole row apart. No inner loop is unrolled.
 // Memory    Q 32 x D, one chunk of K or V 32 x 32, weights 32 x 32 and the running output 32 x D: 16 KiB for D = 32,
@@ -329,7 +329,7 @@ void launch_shared_tiles(const Launch& launch, cudaStream_t stream) {
 //
 // Idea      The rows of the K and V tile are 33 floats apart: 32 lanes that read down a column use 32 different banks;
 //           with rows of 32 floats they would all use one.
-// Who       As in shared_tiles.
+// Work      As in shared_tiles.
 // Memory    As in shared_tiles, and 128 bytes more for the padding. Q and the weights need none: a warp reads its row
 //           of them at one address (a broadcast).
 // Order     As in shared_tiles.
@@ -343,7 +343,7 @@ void launch_padded_tiles(const Launch& launch, cudaStream_t stream) {
 //
 // Idea      For loads, lane = column of the tile: the 32 lanes of a warp read 128 contiguous bytes; with a lane
 //           for each row of the tile they would read 4 bytes in 32 places.
-// Who       Warp w loads row w of a tile (and row w + 16 if a block has 16 warps); else as in shared_tiles.
+// Work      Warp w loads row w of a tile (and row w + 16 if a block has 16 warps); else as in shared_tiles.
 // Memory    As in padded_tiles.
 // Order     As in shared_tiles.
 // Limits    Every fma waits for its own two shared loads, and for the loop's counting and branch.
@@ -357,7 +357,7 @@ void launch_coalesced_tiles(const Launch& launch, cudaStream_t stream) {
 // Idea      The 32 columns of a chunk and the 32 keys of a tile are unrolled: no counters, no branches, addresses
 //           become constants in the instructions, and loads of later steps start before earlier ones have arrived.
 //           The loop of the scores stores nothing in between, so the compiler even loads four floats of q at once.
-// Who       As in coalesced_tiles.
+// Work      As in coalesced_tiles.
 // Memory    As in padded_tiles; 62 to 64 registers, 66 to 86 beyond d = 128.
 // Order     As in shared_tiles: unrolling changes no order.
 // Limits    p*v stores the running output to shared memory at every step, and loads the weights one float at a time.
@@ -371,7 +371,7 @@ void launch_unrolled_tiles(const Launch& launch, cudaStream_t stream) {
 // Idea      Data of a single thread need no memory: a lane's columns of the running output and of the totals stay
 //           in registers for all keys. Nothing is stored in between any more, so the compiler loads four weights, like
 //           four floats of q, at once.
-// Who       As in unrolled_tiles; 32 query rows per block for every D.
+// Work      As in unrolled_tiles; 32 query rows per block for every D.
 // Memory    Q 32 x D, one chunk of K or V 32 x 33, weights 32 x 32: 12.1 KiB for D = 32, 16.1 for 64, 24.1 for 128,
 //           40.1 for 256. 58 to 64 registers; 1024 threads can have no more.
 // Order     As in shared_tiles.

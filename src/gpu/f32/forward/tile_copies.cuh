@@ -74,7 +74,7 @@ struct TransposedCopy {
         to += 4 * kRowsAtOnce;
     }
 
-    // After `count` rows: the next ones go to the tile's beginning again.
+    // Called after `count` rows: the next rows go to the tile's beginning again.
     __device__ __forceinline__ void rewind(int count) { to -= 4 * count; }
 
     // The same rows once more.

@@ -99,7 +99,7 @@ struct WaitingSums {
 };
 
 // ---- The functions below handle keys j to j + 3 of a thread: the weights of four keys are being stored to shared
-// memory while those of the next four are computed.
+// memory while the next four keys' weights are computed.
 
 // Turns scores into weights with M = 0, in place. Returns the largest |score|, or `largest` if that is larger: above
 // (kHeadroom - 1) * inv_c the weights may not be the contract's.

@@ -5,10 +5,10 @@
 //           are issued before the fma of the previous step, into a second set of registers. And, where measurements
 //           show a gain: rounds of 16 steps instead of 8, and the first step of a score peeled (it multiplies instead
 //           of adding to cleared registers).
-// Who, Memory, Order   As in register_tiles.
+// Work, Memory, Order  As in register_tiles.
 // Limits    Found by rewriting the registers of a compiled loop and timing it: an fma reads at most two operands a
 //           clock that are not in the reuse cache, one from each parity of register numbers; the compiler arranges for
-//           that. But a 16-byte shared load costs 2.8 issue slots, not one: its results seem to compete with those of
+//           that. But a 16-byte shared load costs 2.8 issue slots, not one: its results seem to compete with results of
 //           the fma for the register file. So 64 fma and 4 loads take 75 clocks, 85 % of the fma rate, in any order of
 //           the fma. With that, the exponentials and the copies, t28 cannot pass three quarters of that rate with 8 x 8
 //           tiles; and 512 blocks on 132 multiprocessors take the time of 528. Larger tiles need more registers: 64
