@@ -204,8 +204,9 @@ TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
     for (const bool drawn : {false, true}) {
         EXPECT_FALSE(takes_small_tiling({512, 2}, {1024, 3}, kBytes, drawn, kH200)); // t28: 4 waves against 8 * 0.54
         EXPECT_TRUE(takes_small_tiling({160, 2}, {320, 3}, kBytes, drawn, kH200));   // t10: 2 waves against 3 * 0.54
-        EXPECT_FALSE(takes_small_tiling({132, 2}, {264, 3}, kBytes, drawn, kH200));  // 1 against 2 * 0.54
-        EXPECT_TRUE(takes_small_tiling({60, 2}, {120, 3}, kBytes, drawn, kH200));    // 1 against 1 * 0.54
+        EXPECT_TRUE(takes_small_tiling({132, 2}, {264, 3}, kBytes, drawn, kH200));   // 1 alone against 2 * 0.54
+        EXPECT_FALSE(takes_small_tiling({132, 1}, {264, 1}, kBytes, drawn, kH200));  // 1 against 2 * 0.54
+        EXPECT_TRUE(takes_small_tiling({60, 2}, {120, 3}, kBytes, drawn, kH200));    // 1 alone against 1 alone * 0.54
         EXPECT_TRUE(takes_small_tiling({512, 2}, {1024, 3}, kBytes, drawn, kRtx3090));
     }
     EXPECT_TRUE(takes_small_tiling({400, 2}, {660, 3}, kBytes, false, kH200)); // 4 waves against 5 * 0.54

@@ -12,10 +12,10 @@ namespace {
 
 // Few query rows per head, which would leave most of a tile of rows, or most of the GPU, empty; and keys to split.
 bool pays(const Problem& problem, const Device& device) {
-    constexpr int64_t kLeastKeys = 4 * kSegmentKeys;
+    constexpr int64_t kLeastKeys = 4 * kSegmentKeys; // for several query rows
     constexpr int64_t kMostQueries = 64;
     constexpr int64_t kFewQueries = 16;
-    return problem.keys >= kLeastKeys && problem.queries <= kMostQueries &&
+    return (problem.keys >= kLeastKeys || problem.queries == 1) && problem.queries <= kMostQueries &&
            (problem.queries <= kFewQueries || 2 * problem.units() <= device.multiprocessors);
 }
 
