@@ -97,9 +97,11 @@ TEST(ChooseKernel, DividesTheKeysOfFewQueries) {
     problem.by_lengths = true;
     EXPECT_EQ(chosen(problem, kH200), "split_keys") << "no other takes lengths";
     problem.by_lengths = false;
-    problem.queries = 1;
+    problem.queries = 2;
     problem.keys = 100;
     EXPECT_NE(chosen(problem, kH200), "split_keys");
+    problem.queries = 1;
+    EXPECT_EQ(chosen(problem, kH200), "split_keys") << "a tile of one row is nearly empty";
 }
 
 TEST(ChooseKernel, DividesTheKeysOfFewHeads) {
