@@ -292,20 +292,26 @@ TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     });
 }
 
-TEST(MaskedShares, AreThoseOfTheLine) {
-    for (const int64_t units : {66, 132, 512})
-        for (const auto& tiles : {JobTilesIn<2>{Divisor(1), 1, 1, 3}, JobTilesIn<2>{Divisor(6), 8, 1, 3}}) {
-            const auto line = SharesOf<JobTilesIn<2>>::of(units, tiles, kMultiprocessors);
-            const auto shares = MaskedShares<JobTilesIn<2>>::of(units, tiles, kMultiprocessors);
-            ASSERT_EQ(shares.has_value(), line.are_cut());
-            for (uint32_t block = 0; shares && block < shares->blocks(); ++block) {
+// Under a mask every tile of every job once, too, and all blocks end together if jobs take time besides their tiles.
+TEST(MaskedShares, HaveEveryTileOnceAndEndTogether) {
+    using Shares = MaskedShares<JobTilesIn<2>>;
+    for (const int64_t units : {1, 66, 132, 133, 512, 5000})
+        for (const auto& tiles : {JobTilesIn<2>{Divisor(1), 1, 1, 3}, JobTilesIn<2>{Divisor(3), 4, 2, 3},
+                                  JobTilesIn<2>{Divisor(6), 8, 1, 3}, JobTilesIn<2>{Divisor(171), 256, 2, 3}}) {
+            const int64_t jobs = units * tiles.jobs.number();
+            SCOPED_TRACE(std::to_string(jobs) + " jobs of up to " + std::to_string(tiles.last) + " tiles");
+            const auto shares = Shares::of(units, tiles, kMultiprocessors);
+            ASSERT_EQ(shares.has_value(), jobs > kMultiprocessors);
+            if (!shares) continue;
+            Division division;
+            for (uint32_t block = 0; block < shares->blocks(); ++block) {
                 const Share share = shares->share(block);
-                const Share expected = line.share(block);
-                EXPECT_EQ(share.parts, expected.parts);
-                EXPECT_EQ(share.first_job, expected.first_job);
-                EXPECT_EQ(share.cut, expected.cut);
-                EXPECT_EQ(share.after, expected.after);
+                division.add_block(0, share.parts, [&](uint32_t i) { return shares->part(share, i); });
+                division.ends.back() += share.parts * Shares::kBetweenJobs;
             }
+            expect_every_tile_once(division, jobs, [&](uint32_t job) { return tiles.of(job); });
+            expect_handover_from_next_block(division, Shares::kBetweenJobs + 1, [](const Turn&) {});
+            EXPECT_LE(division.spread(), 2 * Shares::least_cut(true));
         }
 }
 

@@ -183,12 +183,16 @@ private:
     }
 };
 
-// ---- The same under a mask, where all jobs are in one line: the shares of shares.h, computed before the launch, since
-// blocks would begin later if they did.
+// ---- The same under a mask, where jobs differ in length: all are in one line (shares.h). Shares take equal time, and
+// are computed before the launch, since blocks would begin later if they did.
 
 template <class Tiles>
 struct MaskedShares {
     static constexpr int64_t kMostBlocks = LateShares::kMostBlocks;
+    // In tiles: the time of a job's beginning and end; and the time from which on its end is worth a cut, which makes
+    // another block begin and end, too. Long shares do without a few more cuts. From measured times of parts.
+    static constexpr double kBetweenJobs = 1;
+    static constexpr double least_cut(bool long_shares) { return long_shares ? 3.1 : 2.6; }
 
     // A share begins with that job, without tiles that the block before computes.
     struct Begin {
@@ -202,15 +206,30 @@ struct MaskedShares {
 
     // None if there is a block for every job, or if there are more blocks than any GPU has multiprocessors.
     static std::optional<MaskedShares> of(int64_t units, const Tiles& tiles, int64_t most_blocks) {
-        const auto shares = SharesOf<Tiles>::of(units, tiles, most_blocks);
-        const uint32_t blocks = shares.blocks.number();
-        if (!shares.are_cut() || blocks > kMostBlocks) return std::nullopt;
-        MaskedShares masked{tiles, shares.blocks, {}};
-        for (uint32_t block = 0; block < blocks; ++block) {
-            const Share share = shares.share(block);
-            masked.begins[block] = {share.first_job, share.cut};
+        const uint32_t of_unit = tiles.jobs.number();
+        const auto before = [&](uint32_t job) { return static_cast<double>(tiles.before(job)) + kBetweenJobs * job; };
+        const double longest = tiles.last + kBetweenJobs;
+        const double unit_time = before(of_unit - 1) + longest;
+        const double all = static_cast<double>(units) * unit_time;
+        const int64_t blocks = std::min(most_blocks, static_cast<int64_t>(all / longest)); // no job is cut twice
+        if (most_blocks >= units * of_unit || blocks > kMostBlocks) return std::nullopt;
+        MaskedShares masked{tiles, Divisor(static_cast<uint32_t>(blocks)), {}};
+        for (int64_t block = 0; block < blocks; ++block) {
+            const double at = all * static_cast<double>(block) / static_cast<double>(blocks);
+            const auto unit = static_cast<uint32_t>(at / unit_time);
+            const double in_unit = at - unit * unit_time;
+            uint32_t job = 0; // in the unit: the last job that begins at or before that time
+            for (uint32_t end = of_unit; end - job > 1;) {
+                const uint32_t middle = job + (end - job) / 2;
+                (before(middle) <= in_unit ? job : end) = middle;
+            }
+            const double cut_off = in_unit - before(job);
+            const bool cuts = cut_off > least_cut(units >= 2 * blocks);
+            const unsigned cut = cuts ? static_cast<unsigned>(cut_off - kBetweenJobs + 0.5) : 0;
+            const bool whole = cut >= tiles.of(job); // the job is the block before's
+            masked.begins[block] = {unit * of_unit + job + (whole ? 1 : 0), whole ? 0 : cut};
         }
-        masked.begins[blocks] = {static_cast<uint32_t>(units) * tiles.jobs.number(), 0};
+        masked.begins[blocks] = {static_cast<uint32_t>(units) * of_unit, 0};
         return masked;
     }
 
