@@ -105,6 +105,7 @@ __device__ __forceinline__ int thread_number() {
     if constexpr (!kAnew) return static_cast<int>(threadIdx.x);
     int thread;
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    __builtin_assume(thread >= 0 && thread < 1024); // then divisions by powers of 2 are shifts
     return thread;
 }
 

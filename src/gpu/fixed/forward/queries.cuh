@@ -100,6 +100,12 @@ private:
     }
 };
 
+// The beginning of a row; rows are `stride` bytes apart.
+template <class T>
+__device__ __forceinline__ T* row_at(T* first, uint32_t row, uint32_t stride) {
+    return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(first) + uint64_t{row} * stride);
+}
+
 // The number in its group of the thread's first or second row.
 template <bool kManyJobs = false>
 __device__ __forceinline__ int row_in_group(int row) {

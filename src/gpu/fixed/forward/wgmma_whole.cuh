@@ -23,16 +23,14 @@ class WholeQueries {
 public:
     using Stored = typename T::Stored;
 
-    // From a job's rows, `stride` numbers apart; there are rows [first, end). In place of a row that does not exist it
-    // loads one that does: its result is not used, and without a condition there is nothing to wait for.
-    __device__ __forceinline__ void fetch(const Stored* job, uint32_t stride, int first, int end, int group) {
+    // From a job's row `first` on, in rows `stride` bytes apart; `last` is the last one that exists. In place of others
+    // it loads that: its result is not used, and without a condition there is nothing to wait for.
+    __device__ __forceinline__ void fetch(const Stored* job, uint32_t stride, int first, int last) {
         const Stored* const from = job + Digits::column(0);
 #pragma unroll
-        for (int step = 0; step < Digits::kSteps; ++step) {
-            const int row = max(first, min(group * kGroupRows + Digits::row(step), end - 1));
-            x_[step] =
-                __ldcg(reinterpret_cast<const Four<Stored>*>(from + uint64_t{static_cast<uint32_t>(row)} * stride));
-        }
+        for (int step = 0; step < Digits::kSteps; ++step)
+            x_[step] = __ldcg(reinterpret_cast<const Four<Stored>*>(
+                row_at(from, static_cast<uint32_t>(min(first + Digits::row(step), last)), stride)));
     }
 
     // All threads of a group call it. `facts`: those of the head of the rows' keys.
@@ -69,9 +67,17 @@ struct WholeVariant : T {
     static constexpr bool kManyJobs = true;
 };
 
+// What a group's rows see under a mask. Computed once for a part, in several lanes: between jobs it would take long.
+struct SeenTiles {
+    unsigned whole;  // tiles that all rows see whole
+    unsigned halves; // halves of tiles that any row sees part of; 0: there are no rows
+};
+
 // The facts of a part of a block's share.
-template <class Stored, bool kMasked>
+template <class T>
 struct KnownPart {
+    using Stored = typename T::Stored;
+
     ExponentRange k; // of the head
     ExponentRange v;
     const Stored* queries; // the job's first row
@@ -82,41 +88,44 @@ struct KnownPart {
     uint32_t tiles; // of the whole job
     int64_t row;    // where the job begins in the unit; below 0 if its first groups have no rows, as under a mask
     int rows;       // from there to the job's end
+    int missing;    // the first ones, which do not exist
+    int turned;     // 0, or the last group's number: then the first group has the last rows
+    SeenTiles seen[T::kMasked ? T::kGroups : 1]; // by place
 
     __device__ TileRun run() const { return {head_tiles + first, end - first}; }
+    // Which 64 of the job's rows a group computes. Under a mask the last see most, and are the first group's in every
+    // second part: if they were always the same group's, the others would wait for it.
+    __device__ int place(int group) const { return T::kMasked ? abs(turned - group) : group; }
     // Under a mask a unit's first job may lack some groups, otherwise the last.
-    __device__ int missing() const { return kMasked && row < 0 ? static_cast<int>(-row) : 0; }
-    __device__ bool has_rows(int group) const { return rows > group * kGroupRows && missing() <= group * kGroupRows; }
+    __device__ bool has_rows(int place) const {
+        return T::kMasked ? seen[place].halves > 0 : rows > place * kGroupRows;
+    }
     // Not for pointers: it does not know its unit.
-    __device__ GroupRows rows_of(int group) const {
-        return {0, row + group * kGroupRows, min(kGroupRows, rows - group * kGroupRows)};
+    __device__ GroupRows rows_of(int place) const {
+        return {0, row + place * kGroupRows, min(kGroupRows, rows - place * kGroupRows)};
     }
 };
 
 // A group's rows, read from shared memory where they are needed, since registers are few.
-template <class Part>
+template <class T>
 struct RowsOfPart {
-    const Part& part;
+    const KnownPart<T>& part;
     int group;
 
     template <class Rules>
-    __device__ unsigned whole_tiles(const ForwardArgs& args) const {
-        return part.rows_of(group).template whole_tiles<Rules>(args);
+    __device__ unsigned whole_tiles(const ForwardArgs&) const {
+        return seen().whole;
     }
-    template <class Rules>
-    __device__ unsigned end_tile(const ForwardArgs& args) const {
-        return part.rows_of(group).template end_tile<Rules>(args);
-    }
+    __device__ unsigned end_tile() const { return (seen().halves + 1) / 2; }
     // Whether no row sees more than the first half of the tile's keys.
-    template <class Rules>
-    __device__ bool sees_half(const ForwardArgs& args, unsigned tile) const {
-        const GroupRows rows = part.rows_of(group);
-        return args.sight.of(rows.first + rows.rows - 1) <= int64_t{tile} * Rules::kTileKeys + Rules::kTileKeys / 2;
-    }
+    __device__ bool sees_half(unsigned tile) const { return seen().halves == 2 * tile + 1; }
     template <class Rules, bool kMasked>
     __device__ TileSight sight(const ForwardArgs& args, unsigned tile, int more) const {
-        return part.rows_of(group).template sight<Rules, kMasked>(args, tile, more);
+        return part.rows_of(part.place(group)).template sight<Rules, kMasked>(args, tile, more);
     }
+
+private:
+    __device__ const SeenTiles& seen() const { return part.seen[part.place(group)]; }
 };
 
 template <class T>
@@ -136,13 +145,13 @@ struct WholeMemory : BlockMemory<T> {
 
     WholeShare<T> share_of_block;
     uint32_t known_parts; // parts with heads that are known to be ready
-    KnownPart<typename T::Stored, T::kMasked> slots[kSlots];
+    KnownPart<T> slots[kSlots];
 };
 
 // The work of a block: its share, in terms of the problem. It has references because registers are few.
 template <class T>
 struct WholeWork {
-    using Part = KnownPart<typename T::Stored, T::kMasked>;
+    using Part = KnownPart<T>;
 
     const ForwardArgs& args;
     const Prepared& prepared;
@@ -176,7 +185,7 @@ struct WholeWork {
         unsigned lanes;
         while (((lanes = lanes_ready()) & 1) == 0) __nanosleep(100);
         const unsigned count = static_cast<unsigned>(__ffs(static_cast<int>(~lanes))) - 1;
-        if (lane < count) memory.slots[(i + lane) % WholeMemory<T>::kSlots] = known(part, unit, head);
+        if (lane < count) memory.slots[(i + lane) % WholeMemory<T>::kSlots] = known(i + lane, part, unit, head);
         __syncwarp(); // all lanes have read the old values
         memory.known_parts = i + count;
         __syncwarp();
@@ -191,7 +200,7 @@ private:
             return shares.of_unit;
     }
 
-    __device__ Part known(const JobPart& part, uint32_t unit, uint32_t head) const {
+    __device__ Part known(uint32_t i, const JobPart& part, uint32_t unit, uint32_t head) const {
         using Stored = typename T::Stored;
         constexpr int64_t kRows = T::kGroups * kGroupRows;
         const int64_t missing = T::kMasked ? missing_groups(args.queries, T::kGroups) * kGroupRows : 0;
@@ -200,16 +209,30 @@ private:
         uint32_t job_tiles = tiles;
         if constexpr (T::kMasked) job_tiles = shares.tiles.of(part.job);
         const HeadFacts& facts = prepared.heads[head];
-        return {facts.k,
-                facts.v,
-                args.q.template as<const Stored>().of(unit) + row * static_cast<int64_t>(args.q.row),
-                args.out.template as<Stored>().of(unit) + row * static_cast<int64_t>(args.out.row),
-                head * tiles,
-                part.first,
-                part.end,
-                job_tiles,
-                row,
-                static_cast<int>(min(kRows, args.queries - row))};
+        Part known{facts.k,
+                   facts.v,
+                   args.q.template as<const Stored>().of(unit) + row * static_cast<int64_t>(args.q.row),
+                   args.out.template as<Stored>().of(unit) + row * static_cast<int64_t>(args.out.row),
+                   head * tiles,
+                   part.first,
+                   part.end,
+                   job_tiles,
+                   row,
+                   static_cast<int>(min(kRows, args.queries - row)),
+                   static_cast<int>(max(int64_t{0}, -row)),
+                   i % 2 != 0 ? T::kGroups - 1 : 0,
+                   {}};
+        if constexpr (T::kMasked) {
+#pragma unroll
+            for (int place = 0; place < T::kGroups; ++place) {
+                const GroupRows rows = known.rows_of(place);
+                if (rows.rows <= 0 || rows.first < 0) continue;
+                const int64_t most = args.sight.of(rows.first + rows.rows - 1); // at least 1
+                known.seen[place] = {rows.template whole_tiles<typename T::Rules>(args),
+                                     static_cast<unsigned>((most + kGroupRows - 1) / kGroupRows)};
+            }
+        }
+        return known;
     }
 };
 
@@ -238,7 +261,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     WholeQueries<T> coming;
     const auto fetch_rows = [&](uint32_t i) {
         const auto& part = block.part(i);
-        coming.fetch(part.queries, static_cast<uint32_t>(args.q.row), part.missing(), part.rows, group);
+        coming.fetch(part.queries, static_cast<uint32_t>(args.q.row * sizeof(typename T::Stored)),
+                     max(part.missing, part.place(group) * kGroupRows), part.rows - 1);
     };
     if (work.products.warp == 0) block.wait_for_part(0);
     __syncthreads();
@@ -251,7 +275,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
                 return block.run(i + 1);
             });
         const auto& part = block.part(i); // read where it is needed, which saves a few registers
-        const bool any = part.has_rows(group);
+        const bool any = part.has_rows(part.place(group));
         typename WorkOf<T>::Ends ends{};
         if (any) {
             sync_group(group); // the whole group is done with the previous rows
@@ -261,12 +285,12 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
             sync_group(group);
             work.begin(queries);
             if (part.first > 0) // the next share's block computed the first tiles of the job
-                handover.template take<0>(work.running, handover_place<T>(memory.share_of_block.block + 1, group), 1,
+                handover.template take<0>(work.running,
+                                          handover_place<T>(memory.share_of_block.block + 1, part.place(group)), 1,
                                           thread, sync);
             // Under a mask the first groups see less than the whole job.
-            const RowsOfPart<typename WholeWork<T>::Part> where{part, group};
-            const unsigned end =
-                T::kMasked ? min(part.end, where.template end_tile<typename T::Rules>(args)) : part.end;
+            const RowsOfPart<T> where{part, group};
+            const unsigned end = T::kMasked ? min(part.end, where.end_tile()) : part.end;
             work.attend(queries, args, where, part.first, end, facts);
             if (T::kMasked) work.products.skip(part.end - max(part.first, end));
             ends = work.ends(); // before the next rows are loaded: later, it would wait for them too
@@ -280,9 +304,10 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         fetch_rows(last ? i : i + 1);
         if (!any) continue;
         if (part.end < part.tiles)
-            handover.leave(work.running, handover_place<T>(memory.share_of_block.block, group), 1, thread, sync);
+            handover.leave(work.running, handover_place<T>(memory.share_of_block.block, part.place(group)), 1, thread,
+                           sync);
         else
-            work.store_whole(queries, args, part, group, ends);
+            work.store_whole(queries, args, part, part.place(group), ends);
     }
     if (ready != nullptr) wait_for_kernel_before();
 #else
@@ -296,7 +321,7 @@ bool takes_rows(const ForwardArgs& args) {
     static_assert(T::kBlocks == 1, "so many blocks are late as multiprocessors prepare");
     static_assert(T::kGroups == 3, "as takes_whole() has it");
     return args.dim == T::kDim && args.statistics == nullptr && takes_whole(args.keys, args.queries, args.dim) &&
-           args.q.row <= UINT32_MAX;
+           std::max(args.q.row, args.out.row) <= UINT32_MAX / sizeof(float);
 }
 
 // None if another kernel has to compute it.

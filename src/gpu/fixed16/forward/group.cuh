@@ -110,7 +110,7 @@ struct PairGroup {
             return any_weights(x, of_tile.k_exponent, sight());
         };
         if constexpr (kMasked && kManyJobs) {
-            const bool half = tile < end && where.template sees_half<TwoDigits>(args, end - 1);
+            const bool half = tile < end && where.sees_half(end - 1);
             attend_run<kPairScores>(tile, half ? end - 1 : end, weigh);
             if (half) attend_run<kPairScores / 2>(tile, end, weigh);
         } else {
@@ -142,31 +142,40 @@ struct PairGroup {
     struct Ends {
         RowEnd of_row[kRowsEach];
     };
+    // fmaxf() changes nothing, but h is then not loaded from local memory together with the next rows of Q: their loads
+    // share a counter, and results would be stored only once all rows have arrived.
     __device__ __forceinline__ Ends ends() const {
         const float l[] = {running.sum_of_lanes(0), running.sum_of_lanes(1)};
-        return {{{running.h[0], 1.0f / l[0]}, {running.h[1], 1.0f / l[1]}}};
+        return {{{fmaxf(running.h[0], 0.0f), 1.0f / l[0]}, {fmaxf(running.h[1], 0.0f), 1.0f / l[1]}}};
     }
 
     // Stores the rows of a group of a KnownPart (wgmma_whole.cuh).
     template <int kDim, class Part>
     __device__ __forceinline__ void store_whole(const Queries<TwoDigits, kDim>& queries, const ForwardArgs& args,
-                                                const Part& part, int group, const Ends& ends) const {
+                                                const Part& part, int place, const Ends& ends) const {
+        using Stored = typename Part::Stored;
         const fixed::Factors scale = fixed::result_factors(16 - queries.least_value);
+        const auto store = [&](const auto& output_row) {
 #pragma unroll
-        for (int row = 0; row < kRowsEach; ++row) {
-            const int of_job = group * kGroupRows + row_in_group<kManyJobs>(row);
-            if (of_job >= part.rows) continue;
-            auto* const to = part.out + static_cast<size_t>(of_job) * args.out.row;
-            running.store_whole(row, output_row(args, to), ends.of_row[row], scale);
-        }
+            for (int row = 0; row < kRowsEach; ++row) {
+                const int of_job = place * kGroupRows + row_in_group<kManyJobs>(row);
+                if (of_job >= part.rows) continue;
+                Stored* const to = row_at(part.out, static_cast<uint32_t>(of_job),
+                                          static_cast<uint32_t>(args.out.row * sizeof(Stored)));
+                running.store_whole(row, output_row(to), ends.of_row[row], scale);
+            }
+        };
+        if constexpr (sizeof(Stored) == sizeof(float))
+            store([](float* to) { return FloatRow{to}; });
+        else if (!kMasked) // code for each type would change the registers of the loop over tiles, and slow it down
+            store([&](uint16_t* to) { return NarrowRow{to, args.element}; });
+        else if (args.element == Element::bf16)
+            store([](uint16_t* to) { return NarrowRow{to, Element::bf16}; });
+        else
+            store([](uint16_t* to) { return NarrowRow{to, Element::fp16}; });
     }
 
 private:
-    static __device__ __forceinline__ FloatRow output_row(const ForwardArgs&, float* at) { return {at}; }
-    static __device__ __forceinline__ NarrowRow output_row(const ForwardArgs& args, uint16_t* at) {
-        return {at, args.element};
-    }
-
     static __device__ __forceinline__ bool is_plain(int bits) {
         return bits >= kLeastPlainBits && bits <= fixed16::kFractionBits;
     }

@@ -17,7 +17,8 @@
 //           (takes_whole): one block of three groups, with less work between jobs and shorter code. At 64, with many
 //           heads and no mask, most are prepared beside the products.
 // Masks     Kernels of their own: for whole rows of 64 columns that all see a key, and (wgmma_pairs_masked.cu) for
-//           others. For whole rows, a group that sees at most half of its last tile's keys computes half of the tile.
+//           others. For whole rows, a group that sees at most half of its last tile's keys computes half of the tile,
+//           and the groups of a block take turns with the rows that see most.
 // Elements  float32, bf16 or fp16, the same for all tensors. The pre-pass has code for each; whole rows for 32 and for
 //           16 bits; otherwise rows of Q and O take a branch that is the same for a whole launch, since kernels for
 //           each would take long to compile.
@@ -29,7 +30,9 @@
 //           two buffers for their digits, which saves a barrier (-3 %); blocks of one group (-5 and -16 %); 160
 //           registers, which leave space for a block that prepares heads beside (-8 %); scratch memory cleared by a
 //           kernel that the pre-pass overlaps (0 %); the last jobs, or all, from a queue, the longest first (+2 to
-//           -2 %; at N = 256 -5 %, at 2048 +3 %); K and V read and O written without keeping them in the L2 (-1 %).
+//           -2 %; at N = 256 -5 %, at 2048 +3 %); K and V read and O written without keeping them in the L2 (-1 %);
+//           rows of Q fetched through shared memory (-4 %: less is left of the L1 cache, which holds spilled
+//           registers); tiles fetched one earlier (0 to -1 %); digits of K written in whole lines (0 %).
 #include <algorithm>
 
 #include "src/gpu/fixed/forward/wgmma_whole.cuh"
