@@ -3,7 +3,7 @@
 //
 // Idea      Five products, each once: keys stay, P and dS are the left operands of dV and dK from registers, and a
 //           block's dQ is added to sums in memory.
-// Who       One block per multiprocessor, which takes job after job: two groups of 64 keys, a warp that starts copies
+// Work      One block per multiprocessor, which takes job after job: two groups of 64 keys, a warp that starts copies
 //           of tiles, and two that start the additions of dQ, of every other tile.
 // Memory    K and V; two stages of Q, dO and dQ; dS: 195 KiB at d = 64 with tiles of 128 queries, 210 KiB at 128 with
 //           64. 240 registers per thread. In global memory L, origin and D of each row and the sums of dQ.
