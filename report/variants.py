@@ -48,8 +48,8 @@ ABLATIONS = {
         Without("turns of the groups", {FOR_64: "For64 = Variant<64, 3, 4, Overlap::scores>;"}),
         Without("scores of the next tile, and turns", {FOR_64: "For64 = Variant<64, 3, 4, Overlap::copies>;"}),
         Without("three of the four stages", {FOR_64: "For64 = Variant<64, 3, 1>;"}),
-        Without("blocks that stay", {(HALF, "launch_for<Bf16>(args, device.multiprocessors, stream);"):
-                                     "launch_for<Bf16>(args, int64_t{1} << 40, stream);"}))),
+        Without("blocks that stay", {(HALF, "launch_half_kernel<Number, For64>(args, multiprocessors, stream);"):
+                                     "launch_half_kernel<Number, For64>(args, int64_t{1} << 40, stream);"}))),
 }
 
 def variant(kernel, removal):

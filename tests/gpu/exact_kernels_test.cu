@@ -18,9 +18,9 @@
 namespace hw4::gpu {
 namespace {
 
-// With this many batches of one or two blocks of 128 rows, large tiles take one wave and small tiles two.
-int64_t full_card_of_single_blocks(const Device& device) { return device.multiprocessors / 2 + 1; }
-int64_t full_card_of_double_blocks(const Device& device) { return std::max(device.multiprocessors / 2, 1); }
+// With this many batches of one or two blocks of 128 rows, a multiprocessor has two large tiles or four small ones.
+int64_t full_card_of_single_blocks(const Device& device) { return device.multiprocessors * 3 / 2 + 1; }
+int64_t full_card_of_double_blocks(const Device& device) { return device.multiprocessors * 3 / 4 + 1; }
 
 TEST(FullCard, TakesLargeTilesWhateverTheCard) {
     for (int multiprocessors = 2; multiprocessors <= 300; ++multiprocessors) {

@@ -270,7 +270,7 @@ TEST(Scratch, OfHalfPrecisionIsForConvertedTensors) {
 TEST(Scratch, OfHalfPrecisionsGradientsIsForAllThatIsBetween) {
     const size_t rows = 4 * 16384;
     Problem problem = Problem{4, 16384, 64}.of_operation(kBackward);
-    const size_t turns = 4 * (4 + 2 * rows / 64);
+    const size_t turns = 4 * (4 + rows / 64);
     const size_t tensor = rows * 64 * 2;
     const size_t own = 256 + tensor + rows * sizeof(RowStatistics) + 3 * rows * 4 + (turns + 240);
     for (const char* const name : {"mma_bf16_gradients", "mma_fp16_gradients"})

@@ -198,7 +198,8 @@ TEST(TileQueue, HasWholeRowsOnlyWhereTheyAreFewOrDifferInLength) {
 const Device kH200{90, 232448, 132};
 const Device kRtx3090{86, 101376, 82};
 
-// Large blocks where they divide evenly, small ones where a few large ones would leave multiprocessors idle.
+// Large blocks where they divide evenly, small ones where a few large ones would leave multiprocessors idle or alone
+// with one.
 TEST(SmallTiling, IsTakenForFewRowsOrLittleMemory) {
     constexpr size_t kBytes = 104000;
     for (const bool drawn : {false, true}) {

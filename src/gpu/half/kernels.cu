@@ -26,7 +26,7 @@ std::vector<Kernel> half_kernels() {
          plan_wgmma_half, launch_half<half_forward::launch_wgmma_ring>},
         {"wgmma_ahead", "the next tile's scores multiplied while this one's become weights", &kForward, &kBf16,
          hopper(kBf16Only), plan_wgmma_half, launch_half<half_forward::launch_wgmma_ahead>},
-        {"wgmma_bf16", "blocks stay and take jobs as they come, the longest first; groups begin products in turns",
+        {"wgmma_bf16", "blocks stay and take job after job, the longest first; groups begin products in turns",
          &kForward, &kBf16, hopper(kBf16Only), plan_wgmma_half, launch_half<half_forward::launch_wgmma>},
         {"split_bf16",
          "few query rows: the keys cut into parts for all blocks, K and V read once for all rows of a group", &kForward,

@@ -3,7 +3,7 @@
 //
 // Idea      One kernel for dK and dV: its blocks keep keys and go through the queries. One for dQ: its blocks keep
 //           queries and go through the keys. Both compute S and dP; P and dS stay in registers.
-// Who       A block of four warps for each 64 keys, or queries, of a head, 16 rows per warp.
+// Work      A block of four warps for each 64 keys, or queries, of a head, 16 rows per warp.
 // Memory    64 rows of two operands, and a tile of the other two: 32 rows.
 // Overlap   Between the blocks of a multiprocessor.
 // Order     args.h; tiles of 32.

@@ -3,13 +3,12 @@
 //
 // Idea      Five products, each once: keys stay, P and dS are the left operands of dV and dK from registers, and a
 //           block's dQ is added to sums in memory.
-// Who       One block per multiprocessor, which takes job after job: two groups of 64 keys, a warp that starts copies
+// Work      One block per multiprocessor, which takes job after job: two groups of 64 keys, a warp that starts copies
 //           of tiles, and two that start the additions of dQ, of every other tile.
 // Memory    K and V; two stages of Q, dO and dQ; dS: 195 KiB at d = 64 with tiles of 128 queries, 210 KiB at 128 with
 //           64. 240 registers per thread. In global memory L, origin and D of each row and the sums of dQ.
 // Overlap   dP with P, dV with dS, at d = 128 dK with the exchange of dS, and S and dP of the next tile with the
-// handover
-//           of dQ; copies and additions with everything.
+//           handover of dQ; copies and additions with everything.
 // Masks     Tiles in which no query sees a key are skipped, and only tiles in which some do not are masked.
 // Order     args.h. Blocks of keys add to dQ from the last to the first, and start in that order.
 // Limits    At d = 128 power, and shared memory: S, dP and dQ read both operands from there at its full rate.
@@ -121,7 +120,7 @@ private:
     // The first query that sees each of the lane's two keys, counted from its first query of tile 0.
     struct Mask {
         int from[2];
-        int last_key; // of the group, or, where some rows have origins, one that no query sees
+        int last_key; // of the group; where some rows have origins, larger than any key
     };
 
     __device__ __forceinline__ void work(uint32_t number) {
@@ -180,7 +179,8 @@ private:
         wait_for_products<1>();
         pin(dp_);
         form_pairs();
-        share_pairs();
+        store_pairs();
+        publish_pairs();
         begin_queries();
         begin_keys();
         wait_for_products<1>();
@@ -211,8 +211,9 @@ private:
         pack(p_, s_);
         begin_values();
         form_pairs();
+        store_pairs();
         begin_keys();
-        share_pairs();
+        publish_pairs();
         begin_queries();
         wait_for_products<1>();
         end_values();
@@ -311,11 +312,13 @@ private:
         pack(ds_, dp_);
     }
 
-    // Stores dS where both groups read it.
-    __device__ __forceinline__ void share_pairs() {
+    // Store dS where both groups read it.
+    __device__ __forceinline__ void store_pairs() {
         wait_for_other_group(kPairsRead + (group_ ^ 1));
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) store_turned(pair_row_ + step * 16 * T::kRowBytes, ds_[step]);
+    }
+    __device__ __forceinline__ void publish_pairs() {
         publish_to_async();
         wait_for_other_group(kPairsThere);
     }

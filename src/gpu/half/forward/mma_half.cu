@@ -1,7 +1,7 @@
 // mma_bf16, mma_fp16: attention in bf16 or fp16 on the tensor cores of any GPU from compute capability 8.0 on; plain.
 //
 // Idea      Scores, weights and values of a tile of keys one after the other; weights stay in registers.
-// Who       A block of four warps for each 64 query rows of a head, 16 rows per warp.
+// Work      A block of four warps for each 64 query rows of a head, 16 rows per warp.
 // Memory    Q, and a tile of K and of V: 64 keys, for d > 128 32.
 // Overlap   Between the blocks of a multiprocessor.
 // Order     As in wgmma_half.cu, with smaller tiles.

@@ -2,7 +2,7 @@
 //
 // Idea      Memory sets the speed: K and V are read once for all query rows that share them, and the keys of a sequence
 //           are split into parts (split_parts.h) for all blocks of the GPU. A second launch adds the parts.
-// Who       A block of four warps for a part of the keys of up to 16 or 32 rows. A warp takes every fourth tile, copies
+// Work      A block of four warps for a part of the keys of up to 16 or 32 rows. A warp takes every fourth tile, copies
 //           it itself and waits for no other warp; the four are added up in shared memory at the end.
 // Memory    Each warp has a ring of tiles of K and V, which may be in pages of 16 keys or more. Partial sums of O are
 //           float32 in scratch memory, only for rows that exist and that see more than one part; other rows are

@@ -2,8 +2,9 @@
 //
 // Idea      wgmma computes scores and values, and weights stay in registers: the first product's sums, rounded to 16
 //           bits, are the left operand of the second. The copy engine brings boxes of Q, K and V to rings of stages.
-// Who       One block per multiprocessor, which takes job after job: d up to 64 three groups of 64 query rows, up to
-//           128 two, with few rows fewer, and a warp that starts copies of tiles. Tiles of 128 keys.
+// Work      One block per multiprocessor, which takes job after job: d up to 64 three groups of 64 query rows, up to
+//           128 two, and a warp that starts copies of tiles. Tiles of 128 keys. With few rows a block has fewer groups
+//           (launch_for); one alone needs no turns.
 // Memory    Q twice; 4 stages of K and of V at 64, 2 at 128: 176 and 192 KiB. 160 or 240 registers per thread; the
 //           copying warps give theirs back to the others.
 // Overlap   A tile's scores with the weights of the previous tile, within a group; groups in turns, so that one makes
@@ -32,7 +33,8 @@ namespace {
 using For64 = Variant<64, 3, 4>;
 using For128 = Variant<128, 2, 2>;
 
-// The time of a launch of many blocks, where a tile of a job takes `tile`, as a multiple of a tile of the largest job.
+// The time of a launch whose blocks take `tile` for a tile of keys. The unit is the time that a block with the most
+// groups takes.
 template <class T>
 double time_of(const Args& args, int64_t multiprocessors, double tile) {
     constexpr double kBetween = 1.25; // from one job to the next; measured on an H200, as are all tiles' times

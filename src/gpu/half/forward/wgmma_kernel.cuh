@@ -36,7 +36,7 @@ struct Variant : Panels<kDim_, kGroups_ * kGroupRows, kTileKeys> {
     static constexpr int kRows = kGroups * kGroupRows;
     static constexpr int kThreads = (kGroups + 1) * kGroupThreads;
     static constexpr int kWarps = kGroups * kGroupThreads / kWarpSize; // warps that release stages
-    // Registers of a thread, after the copying threads gave theirs back: 64 K in all.
+    // Registers of a thread, after the copying threads gave theirs back: at most 64 K in all.
     static constexpr int kCopierRegisters = kGroups == 3 ? 32 : kGroups == 2 ? 24 : 56;
     static constexpr int kGroupRegisters = kGroups == 3 ? 160 : kGroups == 2 ? 240 : 256;
     // The next job's queries are copied while this one's are used, if there is space.
@@ -106,9 +106,9 @@ private:
     }
 };
 
-// The jobs of a block, one after the other. With a counter, the next that no block has taken. Without one, the numbers
-// go forth and back over the blocks: under a mask the block with the longest job of a round has the shortest of the
-// next.
+// The jobs of a block, one after the other. With a counter a block takes the next job that no block has taken. Without
+// a counter the numbers go back and forth over the blocks: under a mask the block with the longest job of a round has
+// the shortest of the next.
 struct JobNumbers {
     uint32_t jobs;
     unsigned* counter;
@@ -426,7 +426,7 @@ template <class Number, class T>
 void launch_half_kernel(const Args& args, int64_t most_blocks, cudaStream_t stream) {
     KernelArgs kernel_args(args, T::kRows, kGroupRows);
     constexpr int64_t kFewRounds = 4; // a counter, which has to be cleared, gains nothing there
-    if (kernel_args.work.jobs <= kFewRounds * most_blocks) kernel_args.counter = nullptr;
+    if ((kernel_args.work.jobs - 1) / kFewRounds < most_blocks) kernel_args.counter = nullptr;
     if (kernel_args.counter != nullptr) HW4_CUDA(cudaMemsetAsync(args.counter, 0, sizeof(*args.counter), stream));
     launch_blocks<T, BlockMemory<T>>("launch of half_kernel", half_kernel<Number, T>, kernel_args.work.jobs,
                                      most_blocks, stream, query_map(args, args.q, T::kRows),
