@@ -292,27 +292,33 @@ TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     });
 }
 
-// Under a mask every tile of every job once, too, and all blocks end together if jobs take time besides their tiles.
+// Under a mask, too, the blocks compute every tile of every job once, and they end together if jobs take time besides
+// their tiles.
 TEST(MaskedShares, HaveEveryTileOnceAndEndTogether) {
     using Shares = MaskedShares<JobTilesIn<2>>;
-    for (const int64_t units : {1, 66, 132, 133, 512, 5000})
-        for (const auto& tiles : {JobTilesIn<2>{Divisor(1), 1, 1, 3}, JobTilesIn<2>{Divisor(3), 4, 2, 3},
-                                  JobTilesIn<2>{Divisor(6), 8, 1, 3}, JobTilesIn<2>{Divisor(171), 256, 2, 3}}) {
-            const int64_t jobs = units * tiles.jobs.number();
-            SCOPED_TRACE(std::to_string(jobs) + " jobs of up to " + std::to_string(tiles.last) + " tiles");
-            const auto shares = Shares::of(units, tiles, kMultiprocessors);
-            ASSERT_EQ(shares.has_value(), jobs > kMultiprocessors);
-            if (!shares) continue;
-            Division division;
-            for (uint32_t block = 0; block < shares->blocks(); ++block) {
-                const Share share = shares->share(block);
-                division.add_block(0, share.parts, [&](uint32_t i) { return shares->part(share, i); });
-                division.ends.back() += share.parts * Shares::kBetweenJobs;
+    for (const int64_t multiprocessors : {1, 2, 7, 114, 132, 256})
+        for (const int64_t units : {1, 64, 128, 133, 200, 512, 5000})
+            for (const auto& tiles : {JobTilesIn<2>{Divisor(1), 1, 1, 3}, JobTilesIn<2>{Divisor(3), 4, 2, 3},
+                                      JobTilesIn<2>{Divisor(6), 8, 1, 3}, JobTilesIn<2>{Divisor(171), 256, 2, 3}}) {
+                const int64_t jobs = units * tiles.jobs.number();
+                SCOPED_TRACE(std::to_string(multiprocessors) + ": " + std::to_string(jobs) + " jobs of up to " +
+                             std::to_string(tiles.last) + " tiles");
+                const auto shares = Shares::of(units, tiles, multiprocessors);
+                ASSERT_EQ(shares.has_value(), jobs > multiprocessors);
+                if (!shares) continue;
+                Division division;
+                for (uint32_t block = 0; block < shares->blocks(); ++block) {
+                    const Share share = shares->share(block);
+                    ASSERT_GT(share.parts, 0u);
+                    division.add_block(0, share.parts, [&](uint32_t i) { return shares->part(share, i); });
+                    division.ends.back() += share.parts * Shares::kBetweenJobs;
+                }
+                expect_every_tile_once(division, jobs, [&](uint32_t job) { return tiles.of(job); });
+                expect_handover_from_next_block(division, Shares::kBetweenJobs + 1,
+                                                [](const Turn& head) { EXPECT_EQ(head.index, 0u); });
+                const double share = division.ends.front();
+                EXPECT_LE(division.spread(), 2 * Shares::least_cut(share, true) + 2);
             }
-            expect_every_tile_once(division, jobs, [&](uint32_t job) { return tiles.of(job); });
-            expect_handover_from_next_block(division, Shares::kBetweenJobs + 1, [](const Turn&) {});
-            EXPECT_LE(division.spread(), 2 * Shares::least_cut(true));
-        }
 }
 
 // Blocks stay in step: each block gets the last job of a unit, which may take less time, equally often, whatever common

@@ -3,7 +3,7 @@
 // Idea      A number of three digits is exact in bytes: scores and outputs are sums of products of bytes, which tensor
 //           cores compute at many times the rate of fma. A pre-pass makes the digits of K and V once for all query rows
 //           (prepare.cu), in the order in which they are needed.
-// Who       A block is one group: 128 threads, 64 query rows, a warp 16 of them. The steps of a tile: see group.cuh.
+// Work      A block is one group: 128 threads, 64 query rows, a warp 16 of them. The steps of a tile: see group.cuh.
 // Memory    Digits of Q, and one tile of K and one of V: 19 KiB at d = 32, 37 at 64, 73 at 128; at 256 K and V take
 //           turns in one buffer, 97. 221 registers at 32, 254 and 255 beyond (sm_90): none spilled up to 64, a few
 //           words at 128, a kilobyte at 256. Two blocks per multiprocessor, beyond 128 one. Scratch: the digits of K

@@ -102,7 +102,7 @@ private:
 
 // The beginning of a row; rows are `stride` bytes apart.
 template <class T>
-__device__ __forceinline__ T* row_at(T* first, uint32_t row, uint32_t stride) {
+__device__ __forceinline__ T* row_behind(T* first, uint32_t row, uint32_t stride) {
     return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(first) + uint64_t{row} * stride);
 }
 

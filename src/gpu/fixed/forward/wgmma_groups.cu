@@ -4,7 +4,7 @@
 //           warps: only the weights pass through registers. Tiles arrive in one piece each, by the copy engine, in a
 //           ring of stages (wgmma_block.cuh). The kernel starts while the pre-pass ends (handover.cuh). wgmma_groups:
 //           while one group waits for the tensor cores, the others make weights.
-// Who       A group of 128 threads has 64 query rows; a block for each job, which is a group's rows. wgmma_group: one
+// Work      A group of 128 threads has 64 query rows; a block for each job, which is a group's rows. wgmma_group: one
 //           block per multiprocessor, since so many stages leave no space for another. wgmma_groups: blocks of one
 //           group, four per multiprocessor at d = 32, three at 64; at 128 one block of two groups, which share its
 //           tiles. One warp of a block starts the copies of tiles.

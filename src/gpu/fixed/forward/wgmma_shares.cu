@@ -4,7 +4,7 @@
 //           another one ends, and passes its running sums on through memory (shares.h, handover.cuh). For long
 //           sequences, a multiprocessor's groups are one block, which copies each tile once for all of them, and it
 //           pays to find out whether all tiles have the same scales (SteadyWeights).
-// Who       A block for each place on the GPU. Long sequences, d = 32: one block of four groups per multiprocessor; 64:
+// Work      A block for each place on the GPU. Long sequences, d = 32: one block of four groups per multiprocessor; 64:
 //           one of three; 128, for any length: one of two. Short ones: blocks as in wgmma_groups (takes_joint).
 // Memory    Joint: 8, 6 or 3 stages at d = 32, 64 or 128: 133, 190 or 198 KiB; 128, 168 or 255 registers,
 //           a few words spilled (sm_90a). Apart: as in wgmma_groups. Scratch: the digits of K and V, and for

@@ -23,14 +23,14 @@ class WholeQueries {
 public:
     using Stored = typename T::Stored;
 
-    // From a job's row `first` on, in rows `stride` bytes apart; `last` is the last one that exists. In place of others
-    // it loads that: its result is not used, and without a condition there is nothing to wait for.
+    // From a job's row `first` on, in rows `stride` bytes apart; `last` is the last row that exists. In place of a row
+    // behind it, it loads the last: that result is not used, and without a condition there is nothing to wait for.
     __device__ __forceinline__ void fetch(const Stored* job, uint32_t stride, int first, int last) {
         const Stored* const from = job + Digits::column(0);
 #pragma unroll
         for (int step = 0; step < Digits::kSteps; ++step)
             x_[step] = __ldcg(reinterpret_cast<const Four<Stored>*>(
-                row_at(from, static_cast<uint32_t>(min(first + Digits::row(step), last)), stride)));
+                row_behind(from, static_cast<uint32_t>(min(first + Digits::row(step), last)), stride)));
     }
 
     // All threads of a group call it. `facts`: those of the head of the rows' keys.

@@ -142,8 +142,8 @@ struct PairGroup {
     struct Ends {
         RowEnd of_row[kRowsEach];
     };
-    // fmaxf() changes nothing, but h is then not loaded from local memory together with the next rows of Q: their loads
-    // share a counter, and results would be stored only once all rows have arrived.
+    // fmaxf() changes nothing, since h is a sum of weights, but h is then not loaded from local memory together with
+    // the next rows of Q: their loads share a counter, and results would be stored only once all rows have arrived.
     __device__ __forceinline__ Ends ends() const {
         const float l[] = {running.sum_of_lanes(0), running.sum_of_lanes(1)};
         return {{{fmaxf(running.h[0], 0.0f), 1.0f / l[0]}, {fmaxf(running.h[1], 0.0f), 1.0f / l[1]}}};
@@ -160,8 +160,8 @@ struct PairGroup {
             for (int row = 0; row < kRowsEach; ++row) {
                 const int of_job = place * kGroupRows + row_in_group<kManyJobs>(row);
                 if (of_job >= part.rows) continue;
-                Stored* const to = row_at(part.out, static_cast<uint32_t>(of_job),
-                                          static_cast<uint32_t>(args.out.row * sizeof(Stored)));
+                Stored* const to = row_behind(part.out, static_cast<uint32_t>(of_job),
+                                              static_cast<uint32_t>(args.out.row * sizeof(Stored)));
                 running.store_whole(row, output_row(to), ends.of_row[row], scale);
             }
         };

@@ -5,7 +5,7 @@
 //           128 keys. table_pairs looks powers of 2 up in the contract's table, which is right on any GPU. mma_pairs
 //           uses the GPU's instruction for powers of 2 if it gives the same as the table, which is checked once
 //           (card_powers.cu); otherwise it works like table_pairs.
-// Who       A block is one group: 128 threads, 64 query rows, a warp 16 of them. The steps of a tile: see group.cuh.
+// Work      A block is one group: 128 threads, 64 query rows, a warp 16 of them. The steps of a tile: see group.cuh.
 // Memory    Digits of Q, and one tile of K and one of V: 21 KiB at d = 32, 41 at 64, 81 at 128; at 256 K and V take
 //           turns in one buffer, 97. 255 registers, some spilled (sm_90). Two blocks per multiprocessor,
 //           beyond 128 one. Scratch: the digits of K and V. One code for all masks.

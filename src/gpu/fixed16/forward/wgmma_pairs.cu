@@ -4,7 +4,7 @@
 //           tile and both digits of K at once, which leaves little besides tensor cores and the making of weights.
 //           Scores begin at 1.5 * 2^23, so that the tensor cores' integers are floats without a conversion. A GPU's
 //           instruction for powers of 2 must give the contract's table; else table_pairs is used (card_powers.cu).
-// Who       A block for each place on the GPU. Long sequences, d = 32 and 64: one block of three groups per
+// Work      A block for each place on the GPU. Long sequences, d = 32 and 64: one block of three groups per
 //           multiprocessor; 128, for any length: one of two. Short ones (takes_joint): three blocks of one group,
 //           except whole rows (below).
 // Memory    Joint: 8, 5 or 3 stages at d = 32, 64 or 128: 144, 188 or 227 KiB, and 2 more for whole rows (below); 168,
