@@ -5,7 +5,7 @@
 //           folds the segments of a unit that begins in its share into totals. It stores the sums of each segment of a
 //           unit that began earlier; fold_kernel adds them up afterwards, in order. The time is that of reading K and V
 //           once.
-// Who       A warp computes a segment, for all rows of the unit (split_segment.cuh); the block's warps take segments in
+// Work      A warp computes a segment, for all rows of the unit (split_segment.cuh); the block's warps take segments in
 //           turn. Twice a warp waits for the one with the segment before: until it knows the references, and until its
 //           sums are in the totals. Each time the other is a turn ahead, so that waits are short and warps are busy
 //           with different things.
