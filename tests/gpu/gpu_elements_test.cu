@@ -114,10 +114,11 @@ TEST_P(StoredElementOnGpu, IsTakenInSlices) {
     EXPECT_GT(compared_, 0);
 }
 
-// For compute-sanitizer (make gpu-check): under f32 the kernels take floats, so rows are converted.
+// For compute-sanitizer (make gpu-check): under f32 the kernels for several query rows take floats, so rows are
+// converted.
 TEST_P(StoredElementOnGpu, SanitizerShapes) {
     for (const int64_t dim : {1, 33, 64})
-        for (const Problem& problem : {Problem{1, 1, dim}, Problem{3, 1, dim}})
+        for (const Problem& problem : {Problem{1, 2, dim}, Problem{3, 2, dim}})
             for (const Copies copies : {Copies::two_d, Copies::linear}) {
                 const Kernel* const chosen = choose_kernel(problem, current_device(), kF32);
                 ASSERT_NE(chosen, nullptr);

@@ -292,8 +292,8 @@ TEST(LateShares, HandAJobOnOnceAtMostFromTheNextBlockAndInTime) {
     });
 }
 
-// Under a mask, too, the blocks compute every tile of every job once, and they end together if jobs take time besides
-// their tiles.
+// Under a mask, too, the blocks compute every tile of every job once. Long shares end together, though jobs take time
+// besides their tiles.
 TEST(MaskedShares, HaveEveryTileOnceAndEndTogether) {
     using Shares = MaskedShares<JobTilesIn<2>>;
     for (const int64_t multiprocessors : {1, 2, 7, 114, 132, 256})
@@ -316,8 +316,9 @@ TEST(MaskedShares, HaveEveryTileOnceAndEndTogether) {
                 expect_every_tile_once(division, jobs, [&](uint32_t job) { return tiles.of(job); });
                 expect_handover_from_next_block(division, Shares::kBetweenJobs + 1,
                                                 [](const Turn& head) { EXPECT_EQ(head.index, 0u); });
-                const double share = division.ends.front();
-                EXPECT_LE(division.spread(), 2 * Shares::least_cut(share, true) + 2);
+                if (division.ends.front() > 1.5 * Shares::kLongShare) {
+                    EXPECT_LE(division.spread(), 2 * Shares::least_cut(true));
+                }
             }
 }
 
