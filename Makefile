@@ -531,7 +531,7 @@ $(BUILD)/gpu_tests: $(GPU_OBJECTS) $(TEST_OBJECTS) $(call objects,$(GPU_TESTS) \
 	$(call say,LINK,$@)
 	$(Q)$(LINK_CU) $^ -o $@ -lgtest $(LDLIBS)
 
-# It has the contract's flags too, so that the kernel rounds as the contract does.
+# The example has the contract's flags too, so that the kernel rounds as the contract does.
 ## my-kernel: build build/my_kernel.so, the example of a kernel for hw4 --kernel-file; FILE=mine.cu for build/mine.so
 FILE := profile/my_kernel.cu
 MY_KERNEL := $(BUILD)/$(basename $(notdir $(FILE))).so

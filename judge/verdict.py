@@ -302,7 +302,7 @@ class CaseJudge:
         with self._place(number) as place:
             ended = self._run_program(place)
             if ended.exit_code == EXIT_NO_GPU and not self.settings.is_from_elsewhere:
-                raise NoGpu(ended.last_error_line)
+                raise NoGpu(ended.last_error_line.replace(f"{place.input}: ", ""))
             sample = Sample(ended.wall_s, ended.exit_code, ended.signal, ended.last_error_line, ended.last_lines)
             result.samples.append(sample)
             self._decide_by_end(sample, ended, place.harm())

@@ -52,6 +52,7 @@ ABLATIONS = {
                                      "launch_half_kernel<Number, For64>(args, int64_t{1} << 40, stream);"}))),
 }
 
+
 def variant(kernel, removal):
     """The name of its sources; empty where they are hw4's own."""
     return re.sub(r"\W+", "_", f"{kernel} {removal.what}") if removal.edits else ""

@@ -58,10 +58,10 @@ def decode(q, k_cache, v_cache, lengths, pages=None, causal=True, scale=None, co
 
     q is (B, H, n, d), the caches are (B, H_kv, capacity, d); lengths (B), a tensor on the CPU or q's device, an array
     or a list of integers, is the number of tokens of each sequence, including the n new ones. Rows beyond them in the
-    caches do not matter. Under f32, the default for every dtype, the bytes equal attention over the whole
-    sequence, for every n, batch and capacity. bf16 and fp16, for caches of that dtype, are faster; their bytes do not
-    depend on n, the batch or the capacity either, but differ from attention with many queries on a GPU. fixed
-    and fixed16 are refused.
+    caches do not matter. Under f32, the default for every dtype, the bytes are those of attention over the
+    whole sequence, for every n, batch and capacity. bf16 and fp16, for caches of that dtype, are faster; their bytes do
+    not depend on n, the batch or the capacity either, but on a GPU they are not those of attention with many queries.
+    fixed and fixed16 are refused.
     pages (B, columns), integers as lengths: the caches are (pages, H_kv, page_keys, d), page_keys 16, 32, 64, 128 or
     256, and token j of sequence b is row j % page_keys of page pages[b][j // page_keys]. On a GPU, v has as many
     columns as k there.

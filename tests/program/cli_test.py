@@ -954,6 +954,9 @@ class UsageTest(CliTest):
     def refused(self, wanted, *options):
         self.assert_refused(USAGE, wanted, *options, self.source, self.out, device=None)
 
+    def test_unknown_kernel(self):
+        self.refused(r"no kernel 'genric' \(did you mean generic\?\); --list-kernels", "--kernel", "genric")
+
     def test_kernel_of_the_other_device(self):
         for contract in contract_names():
             for device, other in (("cpu", "gpu"), ("gpu", "cpu")):

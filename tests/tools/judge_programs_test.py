@@ -79,6 +79,19 @@ class FilesFromElsewhere(Workplace):
         write(os.path.join(self.cases, "a2.in"), struct.pack("<3i", 1, 0, 2) + bytes(120))
         self.assertIn("a2.in: the header has a size below 1\n", self.judge("a2").stdout)
 
+    def test_files_that_are_no_case(self):
+        for data, message in ((b"", "mine.in: is empty, need a header of 12 bytes\n"),
+                              (struct.pack("<3i", 0, 1, 1), "mine.in: the header has a size below 1"),
+                              (struct.pack("<16i", -2, 9, *[1] * 14), "mine.in: a header of version 2 with fields")):
+            with self.subTest(message):
+                write(os.path.join(self.cases, "mine.in"), data)
+                done = self.judge("mine")
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(message, done.stderr)
+                everything = self.judge()
+                self.assertEqual((everything.returncode, verdicts(everything.stdout)), (0, [["AC", "a1"]]))
+                self.assertRegex(everything.stderr, rf"\Ajudge: note: .*{message.strip()}.*; left out\n\Z")
+
     def test_an_input_that_is_cut_is_a_judge_error(self):
         for name, said in (("mine", "mine.in has 512 bytes, (2, 7, 3) needs 516 or 568\n"),
                            ("a1", "a1.in has 296 bytes, (2, 3, 4) needs 300 or 352\n")):
@@ -106,6 +119,9 @@ class ProgramsFromElsewhere(Workplace):
                 self.assertEqual(verdicts(done.stdout), [["AC", "a1"]], done.stdout + done.stderr)
                 self.assertEqual(sorted({*os.listdir(self.folder)} - {"mark"}), sorted({*before} - {"mark"}))
         self.assertEqual(self.marks(), ["launched"] * 2)
+
+    def test_the_exit_code_of_a_missing_gpu_fails_the_case_alone(self):
+        self.expect("RE", hw4="sys.exit(69)")
 
     def test_options_that_the_program_does_not_get_are_refused(self):
         done = self.run_judge("--device", "cpu", "a1", hw4="mark('ran')")

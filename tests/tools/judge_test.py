@@ -449,7 +449,7 @@ class Running(Workplace):
         """In one process and in one each, it ends with the first case."""
         for more in ((), ("--separate",)):
             done = self.run_judge("--device", "gpu", *more, ours=True,
-                                  hw4="mark('ran'); sys.stderr.write('hw4: no usable GPU: none\\n'); sys.exit(69)")
+                                  hw4="mark('ran'); sys.stderr.write(f'hw4: {INPUT}: no usable GPU: none\\n'); sys.exit(69)")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", "judge: hw4: no usable GPU: none\n"))
         self.assertEqual(self.marks(), ["ran"] * 2)
 

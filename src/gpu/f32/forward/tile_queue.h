@@ -86,7 +86,7 @@ inline bool takes_small_tiling(const RowBlocks& large, const RowBlocks& small, s
         if (drawn && is_worth_a_queue(blocks, device))
             return static_cast<double>(blocks.count) / device.multiprocessors;
         const int64_t most = (blocks.count + device.multiprocessors - 1) / device.multiprocessors;
-        const bool alone = blocks.fitting > 1 && most % blocks.fitting == 1; // the last one
+        const bool alone = blocks.fitting > 1 && most % blocks.fitting == 1; // the last block
         return static_cast<double>(most) + (alone ? kCostOfAlone : 0);
     };
     return turns(small) * kSmallBlockCost < turns(large);

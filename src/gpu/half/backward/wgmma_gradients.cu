@@ -312,7 +312,7 @@ private:
         pack(ds_, dp_);
     }
 
-    // Store dS where both groups read it.
+    // These two store dS where both groups read it.
     __device__ __forceinline__ void store_pairs() {
         wait_for_other_group(kPairsRead + (group_ ^ 1));
 #pragma unroll
@@ -365,7 +365,7 @@ private:
         wait_for_phase(at_.sums_released(turn_.stage), static_cast<int>(turn_.phase ^ 1));
     }
 
-    // Hand dQ to the thread that adds it.
+    // These two hand dQ to the thread that adds it.
     __device__ __forceinline__ void store_queries() {
         pin(dq_);
         pass_for_other_group(kPairsRead + group_);

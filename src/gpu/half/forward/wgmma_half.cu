@@ -5,8 +5,8 @@
 // Work      One block per multiprocessor, which takes job after job: d up to 64 three groups of 64 query rows, up to
 //           128 two, and a warp that starts copies of tiles. Tiles of 128 keys. With few rows a block has fewer groups
 //           (launch_for); one alone needs no turns.
-// Memory    Q twice; 4 stages of K and of V at 64, 2 at 128: 176 and 192 KiB. 160 or 240 registers per thread; the
-//           copying warps give theirs back to the others.
+// Memory    Q twice; 4 stages of K and of V at 64, 2 at 128: 176 and 192 KiB. 160, 240 or 256 registers per thread;
+//           the copying warps give theirs back to the others.
 // Overlap   A tile's scores with the weights of the previous tile, within a group; groups in turns, so that one makes
 //           weights while the tensor cores work for another; copies with everything; the ends of jobs with the next.
 // Masks     Tiles that no row of a group sees are skipped, and only those that some row sees in part are masked.
