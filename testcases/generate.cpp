@@ -394,7 +394,8 @@ int run(int argc, char** argv) {
     if (!text && arguments.vocabulary) usage_error("--vocabulary goes with --tokens");
     if (!shaped && !text && arguments.seed) usage_error("--seed goes with --shape or --tokens");
     if (!shaped && arguments.kind) usage_error("--kind goes with --shape");
-    if (!shaped && (long_header || arguments.operation)) usage_error("--heads, --causal and other options of a header go with --shape");
+    if (!shaped && (long_header || arguments.operation))
+        usage_error("--heads, --causal and other options of a header go with --shape");
     const bool one_name = shaped || text;
     if (argc - optind != (one_name ? 1 : 2)) usage_error(one_name ? "need one FILE" : "need NAME and FILE");
     if (text) {
