@@ -202,9 +202,9 @@ private:
         pin(dp_);
     }
 
-    // A tile whose weights and dP are there; with kMore, it ends with the weights and dP of the next tile. dK needs no dS
-    // of the other group, and dP of the next tile begins before the fence, so the tensor cores have work while the group
-    // waits.
+    // A tile whose weights and dP are there; with kMore, it ends with the weights and dP of the next tile. dK needs no
+    // dS of the other group, and dP of the next tile begins before the fence, so the tensor cores have work while the
+    // group waits.
     template <bool kMore>
     __device__ __forceinline__ void tile_ahead(int next_tile, const Mask& mask) {
         const RingPosition next = turn_.template plus<T::kStages>(1);
